@@ -1,0 +1,1 @@
+"""Search-efficiency metrics, pools of scored answers, paired comparisons, figures and tables."""

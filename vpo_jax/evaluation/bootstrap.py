@@ -1,0 +1,16 @@
+"""Bootstrap resamples as matrices of shares: a resampled mean is then one product."""
+
+import numpy as np
+
+RESAMPLES = 2000
+LEVELS = (.025, .975)  # Ends of a 95 % interval.
+
+
+def resample_shares(n: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+  """Draws n of n items with replacement, `resamples` times: share of each item, `[resamples, n]`, rows summing to 1."""
+  return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples) / n
+
+
+def interval(statistics: np.ndarray) -> list[float]:
+  """Ends `[low, high]` of the 95 % interval of resampled `statistics` `[resamples]`."""
+  return [float(end) for end in np.quantile(statistics, LEVELS)]
