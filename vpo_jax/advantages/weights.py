@@ -1,0 +1,96 @@
+"""Weightings of the reward components: drawn at random for each prompt, or the task's fixed one.
+
+Axes: B prompts, K weightings, d reward components.
+"""
+
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+SAMPLERS = ('dirichlet',)
+
+
+def prompt_keys(key, prompt_ids, num_prompts: int) -> jax.Array:
+  """Keys `[B]`, `fold_in(key, prompt_id)`: a prompt's draws don't depend on where it stands in the batch.
+
+  Raises:
+    ValueError: there is no key, or the ids `[B]` don't fit the batch.
+  """
+  if key is None:
+    raise ValueError('key=None must be a jax.random.key: this estimator draws weightings.')
+  if prompt_ids is None:
+    prompt_ids = jnp.arange(num_prompts)
+  prompt_ids = jnp.asarray(prompt_ids)
+  if prompt_ids.shape != (num_prompts,) or not jnp.issubdtype(prompt_ids.dtype, jnp.integer):
+    raise ValueError(f'{prompt_ids.shape=}, {prompt_ids.dtype=} must be [{num_prompts}] integers, one for a prompt.')
+  return jax.vmap(jax.random.fold_in, (None, 0))(key, prompt_ids)
+
+
+def simplex_weights(key, num_weights: int, d: int, *, alpha=1., components=None, dtype=jnp.float32) -> jax.Array:
+  """Draws `[K, d]` weightings from Dir(alpha), restricted to the components that the prompt has.
+
+  Args:
+    key: used up.
+    num_weights: K.
+    d: number of components.
+    alpha: concentration; 1 is uniform over the simplex, less is more lopsided.
+    components: `[d]` bool; the others get weight 0, and a Dirichlet restricted so is a Dirichlet on the rest.
+    dtype: of the weights.
+
+  Returns:
+    `[K, d]`, rows sum to 1 (to 0 where the prompt has no component).
+  """
+  components = jnp.ones(d, bool) if components is None else components
+  if alpha == 1:  # Normalised exponentials: no rejection loop.
+    # A draw can be exactly 0 (1 in 2^23), and a lone component would then weigh 0/0.
+    draws = jnp.maximum(jax.random.exponential(key, (num_weights, d), dtype), jnp.finfo(dtype).tiny)
+  else:  # In logs: small alphas underflow otherwise.
+    logs = jax.random.loggamma(key, alpha, (num_weights, d), dtype)
+    draws = jnp.exp(logs - jnp.where(components[None], logs, -jnp.inf).max(axis=-1, keepdims=True))
+  draws = jnp.where(components[None], draws, 0)
+  total = draws.sum(axis=-1, keepdims=True)
+  return draws / jnp.where(total > 0, total, 1)
+
+
+def scalar_weighting(scalar_weights, components, dtype=jnp.float32) -> jax.Array:
+  """The fixed weighting `[B, d]` of each prompt: uniform by default.
+
+  Where a prompt lacks components, the others' weights grow by one factor, so that the sum stays what it was.
+
+  Args:
+    scalar_weights: `[d]`, non-negative, or None for 1/d each.
+    components: `[B, d]` bool, components that each prompt has.
+    dtype: of the weights.
+
+  Raises:
+    ValueError: wrong shape; or, where the values are known, negative or non-finite or all-zero weights.
+  """
+  d = components.shape[-1]
+  if scalar_weights is None:
+    scalar_weights = np.full(d, 1 / d)
+  if not isinstance(scalar_weights, jax.core.Tracer):
+    known = np.asarray(scalar_weights, np.float64)
+    if known.shape == (d,) and not (np.isfinite(known).all() and (known >= 0).all() and known.sum() > 0):
+      raise ValueError(f'scalar_weights={known.tolist()} must be finite and non-negative, with a positive sum.')
+  weights = jnp.asarray(scalar_weights, dtype)
+  if weights.shape != (d,):
+    raise ValueError(f'scalar_weights has shape {weights.shape}; it must be ({d},), one for a component.')
+  kept = jnp.where(components, weights[None], 0)
+  total = kept.sum(axis=-1, keepdims=True)
+  return kept * (weights.sum() / jnp.where(total > 0, total, 1))
+
+
+def check_settings(*, num_weights, alpha, weight_sampler, samplers=SAMPLERS):
+  """Raises ValueError where a setting of the sampler is out of range."""
+  try:
+    in_range = operator.index(num_weights) >= 1
+  except TypeError:
+    in_range = False
+  if not in_range:
+    raise ValueError(f'{num_weights=} must be a whole number, at least 1.')
+  if not 0 < alpha < float('inf'):
+    raise ValueError(f'{alpha=} must be a positive number.')
+  if weight_sampler not in samplers:
+    raise ValueError(f'{weight_sampler=} must be one of {", ".join(samplers)} for this estimator.')
