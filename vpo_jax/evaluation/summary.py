@@ -34,13 +34,8 @@ def fronts(rewards: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
 
 def hypervolumes(rewards: np.ndarray) -> np.ndarray:
   """Exact volume `[problems]` that `rewards` `[problems, n, d]` dominate above `HYPERVOLUME_REFERENCE`."""
-  found = fronts(rewards, np.ones(rewards.shape[:-1], bool))
-  reference = np.full(rewards.shape[-1], HYPERVOLUME_REFERENCE, np.float32)
-  # Padded to one shape, so that the kernel compiles once; points at the reference add no volume.
-  padded = np.broadcast_to(reference, (len(found), max(map(len, found)), len(reference))).copy()
-  for row, front in zip(padded, found, strict=True):
-    row[:len(front)] = front
-  return np.asarray(jax.jit(jax.vmap(pareto.hypervolume, (0, None)))(padded, reference), np.float64)
+  reference = np.full(rewards.shape[-1], HYPERVOLUME_REFERENCE)
+  return np.array([pareto.hypervolume(np.unique(pool, axis=0), reference) for pool in rewards])
 
 
 def _curves(name: str, scores: np.ndarray) -> dict[str, np.ndarray]:
