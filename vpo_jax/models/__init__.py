@@ -1,0 +1,1 @@
+"""Decoder-only transformers as pure functions of nested-dict parameters."""
