@@ -20,7 +20,7 @@ from vpo_jax.tasks import maze_rules
 # Okabe and Ito's colours.
 _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PURPLE = (
     '#000000', '#E69F00', '#56B4E9', '#009E73', '#0072B2', '#D55E00', '#CC79A7')
-_GREY = '#7F7F7F'
+_GREY, _DARK = '#B3B3B3', '#555555'
 STYLES = {  # method: label, colour, line
     'vpo': ('VPO', _BLUE, '-'),
     'vpo_subsets': ('VPO over subsets', _SKY, '-'),
@@ -81,7 +81,7 @@ def best_at_k(curves: Mapping[str, Sequence[Mapping[int, float]]], oracle: float
     ks = sorted(seeds[0])
     _band(ax, method, ks, np.array([[curve[k] for k in ks] for curve in seeds]), marker='o')
   if oracle is not None:
-    ax.axhline(oracle, color=_GREY, linestyle=':', label='Best possible')
+    ax.axhline(oracle, color=_DARK, linestyle=':', label='Best possible')
   ticks = sorted({k for seeds in curves.values() for k in seeds[0]})
   ax.set_xscale('log')
   ax.set_xticks(ticks, [str(k) for k in ticks])
@@ -135,7 +135,7 @@ def diversity_over_training(histories: Mapping[str, Sequence[Sequence[Mapping]]]
     x = np.linspace(start, end, min(200, max(map(len, lines))))
     _band(ax, method, x / 1e6, np.array([np.interp(x, line[:, 0], line[:, 1]) for line in lines]))
   names = {'diversity_l1': 'all answers', 'diversity_l1_valid': 'successful answers'}
-  ax.set(xlabel='generated tokens, millions', ylabel=f'L1 between reward vectors, {names.get(metric, metric)}')
+  ax.set(xlabel='generated tokens, millions', ylabel=f'reward L1, {names.get(metric, metric)}')
   ax.set_ylim(bottom=0)
   ax.legend(frameon=False)
   return figure
@@ -160,6 +160,7 @@ def maze(cells: np.ndarray, size: int, routes: Mapping[str, Sequence[Sequence[in
     ax.imshow(kinds == maze_rules.WALL, cmap=ListedColormap(['white', '#4D4D4D']), vmin=0, vmax=1)
     ax.set_xticks(np.arange(size + 1) - .5, labels=[])
     ax.set_yticks(np.arange(size + 1) - .5, labels=[])
+    ax.spines[:].set_visible(True)
     ax.grid(color='#DDDDDD', linewidth=.6)
     ax.tick_params(length=0)
     for (row, column), kind in np.ndenumerate(kinds):
@@ -171,7 +172,7 @@ def maze(cells: np.ndarray, size: int, routes: Mapping[str, Sequence[Sequence[in
       shift = .36 * ((i + .5) / len(lines) - .5)  # Beside each other, so that shared stretches show.
       ax.plot(walked % size + shift, walked // size + shift, color=colour, alpha=.8,
               linewidth=max(.6, 3 / len(lines)**.5), solid_capstyle='round')
-    ax.set(title=f'{label}, {len(lines)} routes', xlim=(-.5, size - .5), ylim=(size - .5, -.5))
+    ax.set(title=f'{label}, {len(lines)} route{"s" * (len(lines) != 1)}', xlim=(-.5, size - .5), ylim=(size - .5, -.5))
   return figure
 
 
