@@ -6,7 +6,6 @@ import pathlib
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -235,13 +234,15 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
   for _ in range(4):
     saver = subprocess.Popen([sys.executable, '-c', ENDLESS_SAVER, str(tmp_path)], env=environment,
                              stdout=subprocess.PIPE, text=True)
-    with saver:
+    try:
       assert saver.stdout.readline() == 'ready\n'
       deadline = time.monotonic() + 30
       while (checkpoint.latest_step(tmp_path) or 0) <= before and time.monotonic() < deadline:
         time.sleep(.01)
       time.sleep(generator.uniform(0, .2))
-      saver.send_signal(signal.SIGKILL)
+    finally:
+      saver.kill()  # SIGKILL: no handler, no clean-up.
+      saver.communicate()
     with checkpoint.Checkpoints(tmp_path, every=1, keep=1) as checkpoints:
       step, state, meta = checkpoints.restore(target)
     assert step > before

@@ -231,7 +231,12 @@ def _reader(folder: epath.Path) -> ocp.CheckpointManager:
   """A manager that changes nothing in `folder`; ValueError if it is not there."""
   if not folder.exists():
     raise ValueError(f'folder={str(folder)!r} must hold checkpoints, but does not exist.')
-  return ocp.CheckpointManager(folder, options=ocp.CheckpointManagerOptions(read_only=True, create=False))
+  for attempt in range(10):
+    try:
+      return ocp.CheckpointManager(folder, options=ocp.CheckpointManagerOptions(create=False))
+    except (FileNotFoundError, NotADirectoryError):  # A live run deleted an old checkpoint while Orbax listed them.
+      if attempt == 9:
+        raise
 
 
 def _named(tree: PyTree) -> list[tuple[str, Any]]:
