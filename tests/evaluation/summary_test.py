@@ -110,6 +110,7 @@ def test_failures_count_as_zeros_and_never_leave_the_denominator():
   result = summary.summary(pool)
   np.testing.assert_allclose([result['completion'], result['pass_at_k']['1'], result['best_at_k']['1']], .8)
   assert result['diversity_l1'] == 0 and result['position_share'] == {'0': 1.}
+  np.testing.assert_allclose(result['pareto_count'], .8)  # The vectors of failures are on no front.
 
 
 def test_rewards_of_one_problem_in_another_order_give_the_same_summary(pool, result):
