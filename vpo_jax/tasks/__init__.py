@@ -4,10 +4,14 @@ import dataclasses
 import difflib
 from typing import Any
 
+from vpo_jax.tasks.maze import Maze
+from vpo_jax.tasks.maze_hard import MazeHard
 from vpo_jax.tasks.maze_small import MazeSmall
 
 TASKS = {
     'maze_small': MazeSmall,
+    'maze_hard': MazeHard,
+    'maze': Maze,
 }
 
 

@@ -3,15 +3,15 @@
   text     <think>say <route_1>UP</route_1></think> <route_2>DOWN</route_2> <route_1>LEFT</route_1>
   found    route_1: 'LEFT', route_2: 'DOWN'
 
-The rules: only what follows the last `</think>` counts. A block is an opening tag whose next tag of any of the wanted
-names is its own closing tag; an opening tag followed by another one is a stray and counts for nothing, so nested
-blocks yield the inner one. Of several blocks with one name the first counts. Tag names are case-insensitive and hold
-no spaces. Text outside blocks is never an answer.
+The rules: only what follows the last `</think>` counts, and nothing after a `<think>` that is never closed. A block
+is an opening tag whose next tag of any of the wanted names is its own closing tag; an opening tag followed by another
+one is a stray and counts for nothing, so nested blocks yield the inner one. Of several blocks with one name the first
+counts. Tag names are case-insensitive and hold no spaces. Text outside blocks is never an answer.
 """
 
 import re
 
-THINK_END = '</think>'
+THINK, THINK_END = '<think>', '</think>'
 
 
 def first_blocks(text: str, names: tuple[str, ...]) -> dict[str, str]:
@@ -19,7 +19,7 @@ def first_blocks(text: str, names: tuple[str, ...]) -> dict[str, str]:
 
   Linear in the text: every tag is looked at once, and the pattern cannot backtrack.
   """
-  text = text[text.rfind(THINK_END) + len(THINK_END):] if THINK_END in text else text
+  text = text.rpartition(THINK_END)[2].partition(THINK)[0]
   wanted = '|'.join(sorted(map(re.escape, names)))
   found, opened, begin = {}, None, 0
   for tag in re.finditer(f'<(/?)({wanted})>', text, re.IGNORECASE | re.ASCII):

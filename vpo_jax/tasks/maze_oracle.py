@@ -12,6 +12,7 @@ import numpy as np
 
 from vpo_jax.tasks import maze_rules as rules
 
+FAR = 8000  # More steps than any route has; three of them fit into int16.
 
 def steps_between(cells: np.ndarray, sources: list[int], open_lava: np.ndarray, limit: int, size: int) -> np.ndarray:
   """Steps `[L, sources, size * size]` int16 from each source under each lava set; `limit + 1` where it is farther.
@@ -43,27 +44,26 @@ def steps_between(cells: np.ndarray, sources: list[int], open_lava: np.ndarray, 
 
 
 def fewest_steps(between: np.ndarray, first: np.ndarray, last: np.ndarray, direct: np.ndarray) -> np.ndarray:
-  """Fewest steps `[L, 2^n]` from start to exit that visit each subset of n points (Held-Karp, one popcount at a time).
+  """Fewest steps `[2^n, L]` from start to exit that visit each subset of n points (Held-Karp, one popcount at a time).
 
   Args:
-    between: `[L, n, n]` steps between points.
-    first: `[L, n]` steps from the start.
-    last: `[L, n]` steps to the exit.
+    between: `[n, n, L]` steps between points.
+    first: `[n, L]` steps from the start.
+    last: `[n, L]` steps to the exit.
     direct: `[L]` steps from start to exit.
   """
-  n = first.shape[1]
+  n, num_sets = first.shape
   masks = np.arange(2**n)
   size = np.array([int(mask).bit_count() for mask in masks])
-  # Steps that visit a subset and end on a point.
-  ending = np.full((len(first), 2**n, n), np.iinfo(np.int16).max // 4, np.int16)
+  # Steps that visit a subset and end on a point; the axis of the lava sets comes last, where minima run fast.
+  ending = np.full((2**n, n, num_sets), FAR, np.int16)
   for point in range(n):
-    ending[:, 1 << point, point] = first[:, point]
+    ending[1 << point, point] = first[point]
   for level, point in itertools.product(range(2, n + 1), range(n)):
     subsets = masks[(size == level) & (masks >> point & 1 == 1)]
-    before = ending[:, subsets ^ (1 << point)]
-    ending[:, subsets, point] = (before + between[:, None, :, point]).min(axis=-1)
-  total = (ending + last[:, None]).min(axis=-1, initial=np.iinfo(np.int16).max)
-  total[:, 0] = direct
+    ending[subsets, point] = (ending[subsets ^ (1 << point)] + between[:, point]).min(axis=1)
+  total = (ending + last).min(axis=1, initial=2 * FAR)
+  total[0] = direct
   return total
 
 
@@ -78,8 +78,9 @@ def best_vectors(cells: np.ndarray, budget: int, *, size: int, kinds: tuple[int,
     open_lava[:, cell] = np.arange(2**len(lava)) >> bit & 1
   start, exit_cell = int(np.argmax(cells == rules.START)), int(np.argmax(cells == rules.EXIT))
   steps = steps_between(cells, [start, *points], open_lava, budget, size)
-  total = fewest_steps(steps[:, 1:, points], steps[:, 0, points], steps[:, 1:, exit_cell], steps[:, 0, exit_cell])
-  lava_sets, subsets = np.nonzero(total <= budget)
+  steps = np.ascontiguousarray(np.moveaxis(steps, 0, -1))
+  total = fewest_steps(steps[1:, points], steps[0, points], steps[1:, exit_cell], steps[0, exit_cell])
+  subsets, lava_sets = np.nonzero(total <= budget)
   columns = {kind: np.zeros(len(subsets), int) for kind in (*kinds, rules.BONUS)}
   for bit, cell in enumerate(points):
     columns[int(cells[cell])] += subsets >> bit & 1

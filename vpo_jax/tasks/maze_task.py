@@ -18,7 +18,7 @@ import zlib
 
 import numpy as np
 
-from vpo_jax.tasks import maze_oracle
+from vpo_jax.tasks import answer_tags, maze_oracle
 from vpo_jax.tasks import maze_rules as rules
 
 # Sixteenths of all mazes; a stream draws until it meets one of its own.
@@ -62,15 +62,19 @@ class MazeTask(abc.ABC):
   Attributes:
     size: side of the grid.
     reward_mode: `linear` (fractions) or `convex_bonus` (squared fractions, times 1.5 with the bonus cell, at most 1).
+    noise: probability that a step of a demonstration is random.
     seed: seed of all example streams, >= 0.
   """
   size: int = 7
   reward_mode: str = 'linear'
+  noise: float = .25
   seed: int = 0
 
   def __post_init__(self):
     if self.reward_mode not in rules.REWARD_MODES:
       raise ValueError(f'reward_mode={self.reward_mode!r} must be one of {", ".join(rules.REWARD_MODES)}.')
+    if not 0 <= self.noise <= 1:
+      raise ValueError(f'noise={self.noise} must lie in [0, 1].')
     if not isinstance(self.seed, int) or self.seed < 0:
       raise ValueError(f'seed={self.seed!r} must be an integer >= 0.')
 
@@ -108,8 +112,12 @@ class MazeTask(abc.ABC):
     """Writes a route of cells as the text of an answer."""
 
   @abc.abstractmethod
-  def answer_route(self, example: dict, answer: str) -> list[int]:
-    """Reads the route of cells out of an answer's text; an illegal cell stays in it and ends it there."""
+  def answer_path(self, example: dict, answer: str) -> list[int]:
+    """Walks the route that an answer's text describes: its executed path, by the rules of `maze_rules`."""
+
+  @abc.abstractmethod
+  def messages(self, example: dict, num_answers: int) -> list[dict[str, str]]:
+    """The maze as chat messages that ask for `num_answers` routes between tags."""
 
   @property
   def fatal_lava(self) -> bool:
@@ -183,7 +191,7 @@ class MazeTask(abc.ABC):
 
     A route has one preference (none 20 %, else one item kind), passes one to three random items of that kind in
     random order and then makes for the exit, by random shortest ways around walls; each step is random with
-    probability .25, lava is ignored, and the budget cuts it off. So routes are legal and far from optimal, and many
+    probability `noise`, lava is ignored, and the budget cuts it off. So routes are legal and far from optimal, and many
     do not arrive.
     """
     tokens = []
@@ -210,7 +218,7 @@ class MazeTask(abc.ABC):
       if position == targets[0]:
         targets.pop(0)
       options = rules.downhill(self.size, closed, targets[0])[position]
-      if next(uniform) < .25 or not options:
+      if next(uniform) < self.noise or not options:
         options = [cell for cell in around[position] if cell not in closed]
       position = pick(options)
       route.append(position)
@@ -218,16 +226,18 @@ class MazeTask(abc.ABC):
 
   def reward(self, example: dict, answer: str) -> np.ndarray:
     """Reward `[d]` float32 in [0, 1] of one answer's text."""
-    return rules.path_reward(example['cells'], self._path(example, answer), kinds=self.kinds,
+    return rules.path_reward(example['cells'], self.answer_path(example, answer), kinds=self.kinds,
                              reward_mode=self.reward_mode, fatal_lava=self.fatal_lava)
 
   def canonical(self, example: dict, answer: str) -> str:
     """The executed path as text: equal for two answers exactly if they walk the same cells."""
-    return ' '.join(map(str, self._path(example, answer)))
+    return ' '.join(map(str, self.answer_path(example, answer)))
 
-  def _path(self, example: dict, answer: str) -> list[int]:
-    return rules.executed_path(example['cells'], int(example['budget']), self.answer_route(example, answer),
-                               size=self.size, fatal_lava=self.fatal_lava)
+  def parse(self, text: str, num_answers: int) -> list[str | None]:
+    """The m answers in a response's text (None: missing or blank), by the rules of `answer_tags`."""
+    names = answer_names(num_answers)
+    found = answer_tags.first_blocks(text, names)
+    return [found.get(name) or None for name in names]
 
   def component_mask(self, example: dict) -> np.ndarray:
     """`[d]` bool, all True: every maze has every component."""
@@ -242,6 +252,23 @@ class MazeTask(abc.ABC):
   def oracle(self, example: dict) -> float:
     """The best scalar w*ᵀr of one route, exact."""
     return float((self.best_vectors(example) @ self.scalar_weights).max())
+
+
+def answer_names(num_answers: int) -> tuple[str, ...]:
+  """Tag names of the answers: `answer` for one, `route_1` .. `route_m` for several."""
+  if check_num_answers(num_answers) == 1:
+    return ('answer',)
+  return tuple(f'route_{i}' for i in range(1, num_answers + 1))
+
+
+def tag_request(num_answers: int) -> str:
+  """Says in words between which tags the answers belong."""
+  names = answer_names(num_answers)
+  if len(names) == 1:
+    return 'Write the route, and nothing else, between <answer> and </answer>.'
+  return (f'Find {len(names)} different routes that make different choices about what to collect; each has the full '
+          f'budget and is scored on its own. Write each between tags of its own: '
+          + ' '.join(f'<{name}>..</{name}>' for name in names) + ', with nothing but the route between the tags.')
 
 
 def check_num_answers(num_answers: int) -> int:
