@@ -128,12 +128,12 @@ def test_another_dtype_shape_or_tree_is_an_error_that_names_the_leaf(tmp_path):
 
 def test_the_newest_and_the_best_are_kept(tmp_path):
   with checkpoint.Checkpoints(tmp_path, every=1, keep=2) as checkpoints:
-    for step, score in enumerate([.9, .8, None, .7, float('nan')], start=1):
+    for step, score in enumerate([float('nan'), .9, .8, None, .7], start=1):
       checkpoints.save(step, {'x': jnp.float32(step)}, {}, score=score)
     checkpoints.wait()
-    assert checkpoints.steps() == [1, 4, 5]
+    assert checkpoints.steps() == [2, 4, 5]
     assert checkpoints.latest_step() == 5
-    for step in (1, 5):
+    for step in (2, 5):
       assert checkpoints.restore({'x': jnp.float32(0)}, step)[1]['x'] == step
   with checkpoint.Checkpoints(tmp_path, every=1, keep=1) as checkpoints:  # The scores are read back.
     checkpoints.save(6, {'x': jnp.float32(6)}, {}, score=.95)
