@@ -14,6 +14,17 @@ def test_components_and_widths():
   assert all(len(TASK.prompt_tokens(TASK.examples('train')[i], 5)) == TASK.prompt_width for i in range(20))
 
 
+def test_the_zones_are_those_of_the_docstring():
+  places = {kind: set() for kind in (rules.GOLD, rules.DIAMOND, rules.RUBY, rules.PEARL)}
+  for i in range(100):
+    cells = TASK.examples('train')[i]['cells']
+    for kind, seen in places.items():
+      assert (cells == kind).sum() == 2
+      seen.update(np.flatnonzero(cells == kind).tolist())
+  zones = [{7, 8, 16, 17}, {23, 24, 32, 33}, {39, 40, 48, 49}, {55, 56, 64, 65}]
+  assert all(seen == set.union(*zones) for seen in places.values())
+
+
 def test_each_kind_can_be_had_and_no_two():
   for i in range(10):
     vectors = TASK.best_vectors(TASK.examples('test')[i])

@@ -100,6 +100,17 @@ def test_tokens_beyond_the_length_are_ignored():
   assert not task.token_reward(example, tokens, np.array([11]), 2)[0].any()
 
 
+def test_steps_beyond_the_budget_are_not_walked():
+  task, routes = TASKS['linear'], [[1, 0] + STRAIGHT, [1, 0] + STRAIGHT[:-1], [1, 0] + STRAIGHT[:-1] + [40]]
+  for budget, arrives in ((14, 1), (13, 0)):
+    example = {**task.examples('test')[3], 'budget': np.int32(budget)}
+    rewards, _, ids = scored(task, example, routes, 1)
+    assert rewards[:, 0, 0].tolist() == [arrives, 0, 0]
+    # With 13 steps all three walk the same cells.
+    assert len(set(ids[:, 0].tolist())) == (3 if arrives else 1)
+    assert_agree(task, example, routes, 1)
+
+
 def test_different_paths_have_different_ids():
   # All 4-step walks and their prefixes from the corner of an empty grid: a few hundred paths, 31-bit ids.
   cells = np.zeros(49, np.int32)

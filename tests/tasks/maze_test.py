@@ -39,8 +39,23 @@ def test_only_whole_move_words_count_and_the_walk_stops_at_the_exit(answer):
 def test_bumps_cost_steps_and_nothing_else():
   bumped = {**EXAMPLE, 'budget': np.array(6, np.int32)}
   assert SMALL.canonical(bumped, 'UP LEFT RIGHT RIGHT DOWN DOWN') == '1 2 7 12'
-  assert SMALL.canonical(bumped, 'UP LEFT DOWN RIGHT RIGHT DOWN DOWN') == '1 2 7'  # The grid does not wrap either.
+  assert SMALL.canonical(bumped, 'UP LEFT DOWN RIGHT RIGHT DOWN DOWN') == '1 2 7'
   np.testing.assert_allclose(SMALL.reward(bumped, 'UP LEFT RIGHT RIGHT DOWN DOWN'), [1, 1, 0, 1])
+
+
+def test_the_walk_stops_at_the_exit_with_steps_left():
+  longer = {**EXAMPLE, 'budget': np.array(9, np.int32)}
+  np.testing.assert_allclose(SMALL.reward(longer, 'RIGHT RIGHT DOWN DOWN LEFT UP'), [1, 1, 0, 1])
+  assert SMALL.canonical(longer, 'RIGHT RIGHT DOWN DOWN LEFT UP') == '1 2 7 12'
+
+
+def test_the_grid_does_not_wrap():
+  cells = np.zeros(25, np.int32)
+  cells[[0, 24]] = rules.START, rules.EXIT
+  example = {'cells': cells, 'budget': np.array(9, np.int32)}
+  assert SMALL.canonical(example, 'UP LEFT RIGHT UP') == '1'
+  assert SMALL.canonical(example, 'RIGHT ' * 6) == '1 2 3 4'
+  assert SMALL.canonical(example, 'DOWN ' * 6 + 'LEFT') == '5 10 15 20'
 
 
 def test_convex_bonus():
