@@ -7,11 +7,12 @@ are a tuple. None and lists are refused, since ml_collections cannot override th
 
 import difflib
 import importlib.util
+import inspect
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -118,6 +119,26 @@ def require_same_run(saved: Mapping, current: Mapping, *, may_change: Sequence[s
       f'Resuming with {name} {new!r} instead of {old!r}: the results will not be bit-identical.'
       for name, old, new in _differences(
           {key: saved.get(key) for key in surroundings}, {key: current[key] for key in surroundings})]
+
+
+def call(function: Callable, settings: Mapping, where: str) -> Any:
+  """`function(**settings)`; a keyword that is unknown or missing is a ValueError that names the field of the config.
+
+  Args:
+    function: whose signature is the schema.
+    settings: plain.
+    where: dotted place of the settings in the config, for the message.
+  """
+  parameters = inspect.signature(function).parameters
+  for name, value in settings.items():
+    if name not in parameters:
+      near = difflib.get_close_matches(name, parameters, n=1)
+      hint = f'did you mean {near[0]}?' if near else f'the fields are {", ".join(parameters)}.'
+      raise ValueError(f'{where}.{name}={value!r} must be a field; {hint}')
+  missing = [name for name, p in parameters.items() if p.default is p.empty and name not in settings]
+  if missing:
+    raise ValueError(f'{where}.{missing[0]} must be set; the fields are {", ".join(parameters)}.')
+  return function(**settings)
 
 
 def _from_file(path: str | os.PathLike) -> ml_collections.ConfigDict:

@@ -19,7 +19,7 @@ def write_workdir(folder, method='vpo', warm_start='abc', seed=0, step=20, m=2, 
       generated_tokens=60, components=('completion', 'gold', 'diamond')[:d],
       scalar_weights=np.full(d, 1 / d, np.float32))
   folder.mkdir(parents=True, exist_ok=True)
-  config = {'seed': seed, 'advantage': {'name': method}}
+  config = {'seed': seed, 'experience': {'advantage': {'name': method}}}
   (folder / 'config.json').write_text(json.dumps({'config': config, 'warm_start': warm_start}))
   rows = [{'step': s, 'diversity_l1_valid': .1 * s, 'generated_tokens_total': 1000 * s, 'cpu_seconds_total': 2. * s}
           for s in (10, 20, 30)]

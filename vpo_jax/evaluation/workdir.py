@@ -54,7 +54,7 @@ def read(folder: epath.PathLike, step: int | None = None) -> Evaluated:
   lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
   history = [json.loads(line) for line in lines if line.endswith('\n')]  # A live run may be writing the last one.
   return Evaluated(
-      str(folder), config['config']['advantage']['name'], config['warm_start'], config['config']['seed'], step,
+      str(folder), config['config']['experience']['advantage']['name'], config['warm_start'], config['config']['seed'], step,
       json.loads((path / 'eval' / f'{step}.json').read_text()), Pool.load(path / 'eval' / f'{step}.npz'),
       [row for row in history if row['step'] <= step])
 

@@ -1,0 +1,1 @@
+"""Runs on the small maze; `base.py` says what they share."""

@@ -1,0 +1,127 @@
+r"""Samples a pool of answers from a trained policy, scores it, and writes `eval/<step>.json` and `.npz`.
+
+  python -m vpo_jax.evaluate --workdir runs/vpo [--checkpoint STEP] [--config.eval.temperature=0.7]
+
+Checkpoint 0 is what the run started from.
+"""
+
+import argparse
+import json
+
+import jax
+import numpy as np
+from etils import epath
+
+from vpo_jax import checkpoint, config, partition, tasks
+from vpo_jax.evaluation import summary
+from vpo_jax.evaluation.pool import Pool
+from vpo_jax.experience import stack_prompts
+from vpo_jax.models.config import ModelConfig
+from vpo_jax.rollout import RolloutLoop
+from vpo_jax.sampling.logits import sampling_params
+from vpo_jax.train import make_model, make_run, starting_params
+
+
+def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_problems: int, num_candidates: int,
+                num_answers: int, segments: int, temperature: float, top_k: int, top_p: float, min_p: float, rows: int,
+                seed: int) -> Pool:
+  """Answers the first problems of a split many times over and scores every answer.
+
+  Args:
+    task: has `token_reward` and `oracle`.
+    model: sizes.
+    params: of the policy, on `mesh`.
+    mesh: of the learner.
+    split: `tuning`, `test` or `shifted`.
+    num_problems: first so many of the split.
+    num_candidates: answers a problem; rounded up to whole rollouts.
+    num_answers: m, asked for in a prompt.
+    segments: sizes through which the sampler's cache grows.
+    temperature: 0 for greedy.
+    top_k: 0 for no filter; see `SamplingParams`.
+    top_p: 1 for no filter.
+    min_p: 0 for no filter.
+    rows: responses sampled at a time, at least one problem's.
+    seed: of the sampling; two pools of one seed draw alike.
+
+  Raises:
+    ValueError: a number is out of range.
+  """
+  for name, value in dict(num_problems=num_problems, num_candidates=num_candidates, num_answers=num_answers,
+                          rows=rows).items():
+    if value < 1:
+      raise ValueError(f'eval.{name}={value} must be at least 1.')
+  source = task.examples(split)
+  if num_problems > len(source):
+    raise ValueError(f'eval.{num_problems=} must be at most {len(source)}, the size of split {split!r}.')
+  examples = [source[i] for i in range(num_problems)]
+  rollouts = -(-num_candidates // num_answers)
+  per_call = min(num_problems, max(1, rows // rollouts))
+  sampling = sampling_params(
+      vocab_size=task.vocab_size, stop_ids=task.stop_ids, temperature=temperature, top_k=top_k, top_p=top_p,
+      min_p=min_p)
+  loop = RolloutLoop(model, max_new_tokens=task.response_width(num_answers), segments=segments)
+  params = partition.replicate_local(params, mesh, loop.devices)
+  score = jax.jit(jax.vmap(lambda example, tokens, lengths: task.token_reward(example, tokens, lengths, num_answers)))
+  rewards, masks, generated = [], [], 0
+  for first in range(0, num_problems, per_call):
+    part = examples[first : first + per_call]
+    part = part + part[-1:] * (per_call - len(part))  # One shape: the last call is filled up.
+    prompts = stack_prompts(task, part, num_answers)
+    requests = first * rollouts + np.arange(per_call * rollouts).reshape(per_call, rollouts)
+    responses = loop(params, prompts.tokens, prompts.lengths, requests, sampling, seed=seed, step=0)
+    reward, mask, _ = jax.device_get(score(prompts.examples, responses.tokens, responses.lengths))
+    live = min(per_call, num_problems - first)
+    rewards.append(reward[:live].reshape(live, rollouts * num_answers, -1))
+    masks.append(mask[:live].reshape(live, -1))
+    generated += int(responses.lengths[:live].sum())
+  candidate = np.broadcast_to(
+      np.arange(rollouts * num_answers, dtype=np.int32), (num_problems, rollouts * num_answers))
+  return Pool(
+      rewards=np.concatenate(rewards), answer_mask=np.concatenate(masks), rollout=candidate // num_answers,
+      position=candidate % num_answers, oracle=np.array([task.oracle(e) for e in examples], np.float32),
+      generated_tokens=generated, components=tuple(task.components), scalar_weights=np.asarray(task.scalar_weights))
+
+
+def evaluate(workdir: epath.PathLike, *, step: int | None = None, overrides: list[str] = ()) -> dict:
+  """Evaluates a checkpoint of `workdir` by its config's `eval` part; returns the content of `eval/<step>.json`.
+
+  Args:
+    workdir: of a training.
+    step: of the checkpoint; the newest by default, 0 for the parameters that the run started from.
+    overrides: `--config.eval.field=value` arguments.
+
+  Raises:
+    ValueError: there is no such run, checkpoint or field, or a value is out of range.
+  """
+  workdir = epath.Path(workdir)
+  if not (workdir / 'config.json').exists():
+    raise ValueError(f'workdir={str(workdir)!r} must hold a config.json: it is no training run.')
+  settings = config.load(json.loads((workdir / 'config.json').read_text())['config'], overrides)
+  plain = config.plain(settings)
+  run = config.call(make_run, plain, 'config')
+  if step is None:
+    step = checkpoint.latest_step(workdir / 'checkpoints') or 0
+  if step:
+    params = checkpoint.restore_params(workdir / 'checkpoints', run.learner.abstract_state.params, step)
+  else:
+    params, _ = starting_params(run)
+  task = tasks.make(**plain['task'])
+  pool = config.call(sample_pool, dict(
+      task=task, model=make_model(task, plain['model']), params=params, mesh=run.learner.mesh) | plain['eval'], 'eval')
+  return summary.write(pool, workdir, step)
+
+
+def main() -> None:
+  """The command line; see the module's head."""
+  parser = argparse.ArgumentParser(prog='python -m vpo_jax.evaluate', description='Evaluates a trained policy.')
+  parser.add_argument('--workdir', required=True)
+  parser.add_argument('--checkpoint', type=int, help='step; the newest by default, 0: what the run started from')
+  arguments, overrides = parser.parse_known_args()
+  result = evaluate(arguments.workdir, step=arguments.checkpoint, overrides=overrides)
+  best = ', '.join(f'best@{k} {value:.3f}' for k, value in result['best_at_k'].items() if k in ('1', '3', '10', '30'))
+  print(f'{best}, completion {result["completion"]:.3f}. The results are in {arguments.workdir}/eval.')
+
+
+if __name__ == '__main__':
+  main()
