@@ -25,8 +25,7 @@ class Spread(NamedTuple):
 def group_spread(returns: jax.Array, mask: jax.Array, *, ddof: int) -> Spread:
   """Spread of the `[G]` returns where `mask`; a tied group deviates by exactly zero."""
   count = mask.sum()
-  # Without the shift the rounding of the mean outlives a tie and, divided by a
-  # deviation of its own size, hands every rollout an advantage of up to .9.
+  # From a member, not from 0: a tie then deviates by exactly zero, and a common offset costs no digits.
   shifted = jnp.where(mask, returns - returns[jnp.argmax(mask)], 0)
   deviations = jnp.where(mask, shifted - shifted.sum() / jnp.maximum(count, 1), 0)
   std = jnp.sqrt(jnp.square(deviations).sum() / jnp.maximum(count - ddof, 1))

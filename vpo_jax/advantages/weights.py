@@ -51,7 +51,9 @@ def simplex_weights(key, num_weights: int, d: int, *, alpha=1., components=None,
     draws = jnp.exp(logs - jnp.where(components[None], logs, -jnp.inf).max(axis=-1, keepdims=True))
   draws = jnp.where(components[None], draws, 0)
   total = draws.sum(axis=-1, keepdims=True)
-  return draws / jnp.where(total > 0, total, 1)
+  weights = draws / jnp.where(total > 0, total, 1)
+  # XLA may multiply by a reciprocal, and x/x is then not always 1; a lone component should weigh exactly that.
+  return jnp.where((draws == total) & (total > 0), 1, weights)
 
 
 def scalar_weighting(scalar_weights, components, dtype=jnp.float32) -> jax.Array:
