@@ -201,9 +201,9 @@ def test_a_call_names_what_is_unknown_or_missing():
     return learning_rate * clip_norm
 
   assert config.call(make, {'learning_rate': 3., 'clip_norm': 2.}, 'config.optimizer') == 6.
-  with pytest.raises(ValueError, match=r'config.optimizer.learning_rat=3 must be a field; did you mean learning_rate\?'):
+  with pytest.raises(ValueError, match=r'optimizer.learning_rat=3 must be a field; did you mean learning_rate\?'):
     config.call(make, {'learning_rat': 3}, 'config.optimizer')
-  with pytest.raises(ValueError, match=r'config.optimizer.zz=3 must be a field; the fields are learning_rate, clip_norm'):
+  with pytest.raises(ValueError, match=r'optimizer.zz=3 must be a field; the fields are learning_rate, clip_norm'):
     config.call(make, {'zz': 3}, 'config.optimizer')
   with pytest.raises(ValueError, match=r'config.optimizer.learning_rate must be set'):
     config.call(make, {}, 'config.optimizer')
