@@ -110,7 +110,12 @@ class Demonstrations:
 
 
 class SampledAnswers:
-  """Rollouts of the policy, rewarded on the device and turned into advantages."""
+  """Rollouts of the policy, rewarded on the device and turned into advantages.
+
+  Attributes:
+    loop: the sampler.
+    sampling: how tokens are drawn; may be replaced between steps, which compiles nothing.
+  """
 
   def __init__(self, task, learner: Learner, *, seed: int, prompts: int, rollouts: int, num_answers: int,
                max_new_tokens: int, segments: int, temperature: float, top_k: int, top_p: float, min_p: float,
@@ -145,8 +150,8 @@ class SampledAnswers:
     self._examples = Examples(task, seed=seed, per_step=prompts)
     self._shape = (self._examples.local, rollouts)
     self._num_answers = num_answers
-    self._loop = RolloutLoop(learner.config, max_new_tokens=max_new_tokens, segments=segments)
-    self._sampling = sampling_params(
+    self.loop = RolloutLoop(learner.config, max_new_tokens=max_new_tokens, segments=segments)
+    self.sampling = sampling_params(
         vocab_size=task.vocab_size, stop_ids=task.stop_ids, temperature=temperature, top_k=top_k, top_p=top_p,
         min_p=min_p)
     self._credit = jax.jit(functools.partial(_credit, task=task, num_answers=num_answers, **check_advantage(
@@ -155,9 +160,9 @@ class SampledAnswers:
   def warm_up(self, params) -> None:
     """Compiles every program of the sampler that a step of this run can meet."""
     u, g = self._shape
-    self._loop.warm_up(
-        partition.replicate_local(params, self._learner.mesh, self._loop.devices), num_prompts=u,
-        prompt_width=self._task.prompt_width, rollouts=g, sampling=self._sampling)
+    self.loop.warm_up(
+        partition.replicate_local(params, self._learner.mesh, self.loop.devices), num_prompts=u,
+        prompt_width=self._task.prompt_width, rollouts=g, sampling=self.sampling)
 
   def __call__(self, params, step: int) -> tuple[Batch, dict]:
     """Samples, scores and credits the rollouts of a step; also returns what to log."""
@@ -166,9 +171,9 @@ class SampledAnswers:
     u, g = self._shape
     first = jax.process_index() * u
     requests = np.arange(first * g, (first + u) * g, dtype=np.uint32).reshape(u, g)
-    rollouts = self._loop(
-        partition.replicate_local(params, mesh, self._loop.devices), prompts.tokens, prompts.lengths, requests,
-        self._sampling, seed=self._seed, step=step)
+    rollouts = self.loop(
+        partition.replicate_local(params, mesh, self.loop.devices), prompts.tokens, prompts.lengths, requests,
+        self.sampling, seed=self._seed, step=step)
     batch = self._learner.pad(Batch(
         prompts.tokens, prompts.lengths, rollouts.tokens, rollouts.lengths, np.zeros((u, g), np.float32)))
     filler = len(batch.prompts) - u

@@ -1,0 +1,1 @@
+"""Speed of the parts; figures and their command are in RESULTS.md."""
