@@ -61,11 +61,11 @@ def test_on_an_object_store_the_file_is_uploaded_whole(tmp_path, monkeypatch):
   monkeypatch.setattr(logging, 'is_remote', lambda path: str(path).startswith(str(tmp_path)))
   (tmp_path / 'metrics.jsonl').write_text('{"step": 1}\n{"step": 2}\n')
   log = logging.MetricsLog(tmp_path, restored_step=1)
-  log.write(2, {})
+  log.write(2, {'again': 1})
   assert rows(tmp_path) == [{'step': 1}, {'step': 2}]  # Still the old one.
   log.write(3, {})
   log.sync()
-  assert rows(tmp_path) == [{'step': 1}, {'step': 2}, {'step': 3}]
+  assert rows(tmp_path) == [{'step': 1}, {'step': 2, 'again': 1}, {'step': 3}]
   log.write(4, {})
   log.close()
   assert rows(tmp_path)[-1] == {'step': 4}
