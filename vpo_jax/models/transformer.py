@@ -219,7 +219,8 @@ def _block(weights, config, x, angles, attend):
   h = _rms_norm(x, weights['attention_norm'], config.norm_eps)
   q, k, v = (jnp.einsum('...d,dnh->...nh', h, weights[name].astype(dtype)) for name in 'qkv')
   if config.qkv_bias:
-    q, k, v = (y + weights[f'{name}_bias'].astype(dtype) for y, name in zip((q, k, v), 'qkv', strict=True))
+    bias = lambda y, name: jnp.broadcast_to(weights[f'{name}_bias'].astype(dtype), y.shape)
+    q, k, v = (y + bias(y, name) for y, name in zip((q, k, v), 'qkv', strict=True))
   if config.qk_norm:
     q = _rms_norm(q, weights['q_norm'], config.norm_eps)
     k = _rms_norm(k, weights['k_norm'], config.norm_eps)
