@@ -109,7 +109,8 @@ class LogitsTest(parameterized.TestCase):
   def test_head_multiplies_in_full_float32(self):
     # On a CPU every precision computes the same; a TPU would multiply in bfloat16 by default.
     for config in (CONFIG, PLAIN):
-      jaxpr = jax.make_jaxpr(functools.partial(transformer.head, config=config))(random_params(config), hidden=jnp.ones((3, 12)))
+      scores = functools.partial(transformer.head, random_params(config), config)
+      jaxpr = jax.make_jaxpr(scores)(np.ones((3, 12), np.float32))
       products = [eqn for eqn in jaxpr.jaxpr.eqns if eqn.primitive.name == 'dot_general']
       assert [eqn.params['precision'] for eqn in products] == [(transformer.HIGHEST,) * 2]
 
@@ -188,8 +189,9 @@ def counting_model():
   config = ModelConfig(
       vocab_size=10, d_model=10, num_layers=1, num_heads=1, num_kv_heads=1, head_dim=2, d_ff=2, tie_embeddings=False)
   params = jax.tree.map(np.zeros_like, jax.device_get(init(jax.random.key(0), config)))
-  shift = np.roll(np.eye(10, dtype=np.float32), 1, axis=1)
-  return params | {'embedding': np.eye(10, dtype=np.float32), 'final_norm': np.ones(10, np.float32), 'head': 30 * shift}, config
+  one_hot = np.eye(10, dtype=np.float32)
+  params |= {'embedding': one_hot, 'final_norm': np.ones(10, np.float32), 'head': 30 * np.roll(one_hot, 1, axis=1)}
+  return params, config
 
 
 class InitTest(parameterized.TestCase):

@@ -45,7 +45,8 @@ class ModelConfig:
       if getattr(self, name) < 1:
         raise ValueError(f'model.{name}={getattr(self, name)} must be at least 1.')
     if self.num_heads % self.num_kv_heads:
-      raise ValueError(f'model.num_heads={self.num_heads} must be a multiple of {self.num_kv_heads=}.')
+      raise ValueError(f'model.num_heads={self.num_heads} must be a multiple of model.num_kv_heads='
+                       f'{self.num_kv_heads}.')
     if self.head_dim % 2:
       raise ValueError(f'model.head_dim={self.head_dim} must be even: rotary positions turn pairs.')
     if self.dtype not in ('float32', 'bfloat16', 'float16'):

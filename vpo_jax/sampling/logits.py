@@ -38,8 +38,8 @@ def sampling_params(*, vocab_size: int, stop_ids: tuple[int, ...], temperature: 
   """
   if not 0 <= temperature < float('inf'):
     raise ValueError(f'sampling.{temperature=} must be finite and at least 0 (0: greedy).')
-  if top_k < 0:
-    raise ValueError(f'sampling.{top_k=} must be at least 0 (0: keep all).')
+  if top_k < 0 or top_k % 1:
+    raise ValueError(f'sampling.{top_k=} must be a whole number of at least 0 (0: keep all).')
   if not 0 <= top_p <= 1:
     raise ValueError(f'sampling.{top_p=} must lie in [0, 1].')
   if not 0 <= min_p <= 1:
@@ -51,8 +51,8 @@ def sampling_params(*, vocab_size: int, stop_ids: tuple[int, ...], temperature: 
       raise ValueError(f'stop id {stop_id} of {stop_ids=} must be a token of the vocabulary, 0 to {vocab_size - 1}.')
   padded = tuple(stop_ids) + (_NO_STOP,) * (MAX_STOP_IDS - len(stop_ids))
   return SamplingParams(
-      temperature=np.float32(temperature), top_k=np.int32(top_k), top_p=np.float32(top_p), min_p=np.float32(min_p),
-      stop_ids=np.array(padded, np.int32))
+      temperature=np.float32(temperature), top_k=np.int32(min(top_k, vocab_size)), top_p=np.float32(top_p),
+      min_p=np.float32(min_p), stop_ids=np.array(padded, np.int32))
 
 
 def draw_token(uniforms: jax.Array, logits: jax.Array, params: SamplingParams
@@ -69,7 +69,8 @@ def draw_token(uniforms: jax.Array, logits: jax.Array, params: SamplingParams
     were drawn from (0 when greedy).
   """
   greedy = params.temperature == 0
-  tempered = logits / jnp.where(greedy, 1.0, params.temperature)
+  # Shifted first: the likeliest is 0 at any temperature, and the others may go to -inf, but none to +inf.
+  tempered = (logits - logits.max(axis=-1, keepdims=True)) / jnp.where(greedy, 1.0, params.temperature)
   any_filter = (params.top_k > 0) | (params.top_p < 1) | (params.min_p > 0)
   kept = jax.lax.cond(any_filter, lambda x: filtered_logits(x, params), lambda x: x, tempered)
   perturbed = jnp.where(greedy, logits, kept - jnp.log(-jnp.log(uniforms)))
@@ -106,11 +107,12 @@ def _filter_largest(logits, params, n):
       top_k_fits, jax.nn.logsumexp(jnp.where(in_top_k, values, -jnp.inf), axis=-1), jax.nn.logsumexp(logits, axis=-1))
   probs = jnp.where(in_top_k, jnp.exp(values - total[:, None]), 0.0)
   before = jnp.cumsum(probs, axis=-1) - probs
-  # The tolerance is float32's: .5 + .3 must reach .8. Rank 0 always stays.
+  # The tolerances are float32's: .5 + .3 must reach .8, and .2 is half of .4. Rank 0 always stays.
   in_top_p = (params.top_p >= 1) | (before < params.top_p - 1e-6) | (rank == 0)
-  in_min_p = (params.min_p == 0) | (values >= values[:, :1] + jnp.log(params.min_p))
+  in_min_p = (params.min_p == 0) | (values >= values[:, :1] + jnp.log(params.min_p) - 1e-6)
   keep = in_top_k & in_top_p & in_min_p
-  # All n kept: more might have been, unless a filter ended exactly here.
-  fits = (n == vocab) | top_k_fits | ~keep[:, -1].any()
+  # All n kept: more might have been, unless top-k ended here. And top-p needs the mass of all that top-k left.
+  mass_known = top_k_fits | (params.top_k == 0) | (params.top_k >= vocab) | (params.top_p >= 1)
+  fits = (n == vocab) | top_k_fits | (mass_known & ~keep[:, -1].any())
   rows = jnp.broadcast_to(jnp.arange(logits.shape[0])[:, None], ids.shape)
   return jnp.full_like(logits, -jnp.inf).at[rows, ids].set(jnp.where(keep, values, -jnp.inf)), fits
