@@ -17,8 +17,8 @@ def shared_config():
   c.updates_per_batch = 1
   c.checkpoints = dict(every=50, keep=2)
   c.eval = dict(
-      split='test', num_problems=256, num_candidates=512, num_answers=1, segments=1, temperature=1.0, top_k=0, top_p=1.0,
-      min_p=0.0, rows=4096, seed=2026)
+      split='test', num_problems=256, num_candidates=512, num_answers=1, segments=1, temperature=1.0, top_k=0,
+      top_p=1.0, min_p=0.0, rows=4096, seed=2026)
   return c
 
 
@@ -30,7 +30,9 @@ def method_config(*, num_answers: int, advantage: dict):
   c.token_budget = 800_000
   c.experience = dict(
       kind='rollouts', prompts=10, rollouts=36 // num_answers, num_answers=num_answers, max_new_tokens=17 * num_answers,
-      segments=1 if num_answers == 1 else 2, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, advantage=advantage)
+      segments=1 if num_answers == 1 else 2, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0,
+      # One deviation and one eps, whatever each estimator's own: they must not decide a comparison.
+      advantage=dict(ddof=0, eps=1e-4) | advantage)
   c.optimizer = dict(
       learning_rate=7e-4, warmup_steps=5, decay_steps=0, b1=0.9, b2=0.98, eps=1e-8, weight_decay=0.0, clip_norm=1.0)
   c.eval.num_answers = num_answers

@@ -1,0 +1,154 @@
+"""Which runs a comparison consists of: a job is a config file, what overrides it, and what is measured afterwards.
+
+  kl0      KL 0, one learning rate for all: where the paper's claim is easiest to see
+  paper    KL 1e-3, deviation and eps as in each method's paper or code
+  tuned    for each method the learning rate, KL (and k) that its tuning runs chose; the checkpoint likewise
+
+Tuning runs read the split `tuning` and nothing else; all methods have equally many.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+
+from vpo_jax import advantages
+
+METHODS = ('grpo', 'random_weights', 'max_at_k', 'multi_rlvr', 'set_max', 'vpo', 'vpo_subsets')
+CORE_METHODS = ('grpo', 'vpo', 'multi_rlvr')
+CORE_SEEDS = 3
+SUBSET_METHODS = ('max_at_k', 'vpo_subsets')
+SETTINGS = ('tuned', 'paper', 'kl0')
+TUNING_SEED = 99  # No final run has it.
+KL, RATE, K = 'loss.kl_coef', 'optimizer.learning_rate', 'experience.advantage.k'
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+  """A comparison on one task; `experiments/<name>/` has its configs.
+
+  Attributes:
+    name: of the folder.
+    num_answers: m of the methods with several answers a rollout.
+    settings: tables that are made.
+    warm_starts: how many.
+    seeds: runs from each warm start.
+    grid: tuning runs of most methods.
+    subset_grid: as many tuning runs of the methods that have a k.
+  """
+  name: str
+  num_answers: int
+  settings: tuple[str, ...]
+  warm_starts: int
+  seeds: int
+  grid: tuple[Mapping[str, float], ...]
+  subset_grid: tuple[Mapping[str, float], ...]
+
+  def __post_init__(self):
+    if len(self.grid) != len(self.subset_grid):
+      raise ValueError(f'{len(self.grid)=} and {len(self.subset_grid)=} must be equal: one tuning budget for all.')
+
+
+def product(**axes: Sequence[float]) -> tuple[dict[str, float], ...]:
+  """Every combination of values of the axes `rate`, `kl` and `k`, as overrides."""
+  names = [{'rate': RATE, 'kl': KL, 'k': K}[axis] for axis in axes]
+  return tuple(dict(zip(names, values, strict=True)) for values in itertools.product(*axes.values()))
+
+
+GROUPS = {group.name: group for group in (
+    Group('maze_small', num_answers=3, settings=SETTINGS, warm_starts=2, seeds=5,
+          grid=product(rate=(2.5e-4, 7e-4), kl=(0., 1e-3, .03, .1)),
+          subset_grid=product(rate=(2.5e-4, 7e-4), kl=(0., .1), k=(8, 16))),
+    Group('maze_hard', num_answers=5, settings=('tuned',), warm_starts=1, seeds=3,
+          grid=product(rate=(2.5e-4, 7e-4), kl=(0., .03)),
+          subset_grid=product(rate=(7e-4,), kl=(0., .03), k=(8, 15))),
+)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+  """One run, with all that decides its numbers.
+
+  Attributes:
+    group: folder of the config.
+    setting: `tuning`, or a table.
+    method: name of the config file; `warm_start` for the untrained policy.
+    warm_start: seed of the warm start.
+    seed: of the run.
+    overrides: dotted field of the config to value.
+    split: that is measured.
+    num_answers: m that is asked for in the evaluation of a warm start; 0 elsewhere, where the config says it.
+  """
+  group: str
+  setting: str
+  method: str
+  warm_start: int
+  seed: int
+  overrides: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  split: str = 'test'
+  num_answers: int = 0
+
+  @property
+  def name(self) -> str:
+    """Of the result file."""
+    if self.setting == 'tuning':
+      return f'tuning_{self.method}_{_slug(self.overrides)}'
+    asked = f'_m{self.num_answers}' if self.num_answers else ''
+    return f'{self.setting}_{self.method}_w{self.warm_start}_s{self.seed}{asked}'
+
+  @property
+  def workdir(self) -> str:
+    """Of the training; jobs that train alike share it."""
+    if self.method == 'warm_start':
+      return f'warm_start_{self.warm_start}'
+    return f'{self.method}_{_slug(self.overrides)}_w{self.warm_start}_s{self.seed}'
+
+
+def _slug(overrides: Mapping[str, float]) -> str:
+  short = {RATE: 'lr', KL: 'kl'}
+  return '_'.join(f'{short.get(name, name.split(".")[-1])}{value:g}' for name, value in sorted(overrides.items()))
+
+
+def seed_of(warm_start: int, index: int) -> int:
+  """Seed of a final run: no two runs share their training mazes' order."""
+  return 10 * warm_start + index
+
+
+def base_jobs(group: Group) -> list[Job]:
+  """Evaluations of the warm starts, asked for one answer and for m."""
+  return [Job(group.name, 'base', 'warm_start', w, w, num_answers=m)
+          for w in range(group.warm_starts) for m in (1, group.num_answers)]
+
+
+def tuning_jobs(group: Group) -> list[Job]:
+  """The grid of every method: one warm start, one seed."""
+  return [Job(group.name, 'tuning', method, 0, TUNING_SEED, overrides, split='tuning') for method in METHODS
+          for overrides in (group.subset_grid if method in SUBSET_METHODS else group.grid)]
+
+
+def table_jobs(group: Group, setting: str, chosen: Mapping[str, Mapping[str, float]] | None = None,
+               methods: Sequence[str] = METHODS, seeds: int | None = None) -> list[Job]:
+  """The runs of one table, seed by seed, so that an unfinished sweep has whole seeds.
+
+  Args:
+    group: the comparison.
+    setting: `kl0`, `paper` or `tuned`.
+    chosen: method to the overrides that tuning chose, for `tuned`.
+    methods: those compared.
+    seeds: runs from each warm start; the group's by default.
+  """
+  def overrides(method):
+    match setting:
+      case 'kl0':
+        return {RATE: 7e-4, KL: 0.}
+      case 'paper':
+        own = advantages.settings_of(method)
+        # VPO's code takes half of the group as k; `vpo_subsets` is in no paper.
+        k = {K: 18} if method == 'max_at_k' else {}
+        return {RATE: 7e-4, KL: 1e-3, **k, **{f'experience.advantage.{name}': own[name] for name in ('ddof', 'eps')}}
+      case 'tuned':
+        return dict(chosen[method])
+    raise ValueError(f'{setting=} must be one of {", ".join(SETTINGS)}.')
+
+  return [Job(group.name, setting, method, w, seed_of(w, i), overrides(method))
+          for i in range(group.seeds if seeds is None else seeds) for w in range(group.warm_starts)
+          for method in methods]
