@@ -6,20 +6,24 @@ Checkpoint 0 is what the run started from.
 """
 
 import argparse
+import functools
 import json
 
 import jax
 import numpy as np
 from etils import epath
 
-from vpo_jax import checkpoint, config, partition, tasks
+from vpo_jax import checkpoint, config, partition
 from vpo_jax.evaluation import summary
 from vpo_jax.evaluation.pool import Pool
 from vpo_jax.experience import stack_prompts
 from vpo_jax.models.config import ModelConfig
 from vpo_jax.rollout import RolloutLoop
 from vpo_jax.sampling.logits import sampling_params
-from vpo_jax.train import make_model, make_run, starting_params
+from vpo_jax.train import make_model, make_run, make_task, mistakes_in_one_line, starting_params
+
+# Parts of a config that an evaluation reads; the others say how to train.
+READ = ('task', 'model', 'mesh', 'eval', 'init_from', 'seed')
 
 
 def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_problems: int, num_candidates: int,
@@ -51,6 +55,8 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
                           rows=rows).items():
     if value < 1:
       raise ValueError(f'eval.{name}={value} must be at least 1.')
+  if not 0 <= seed < 2**32:
+    raise ValueError(f'eval.{seed=} must lie in [0, 2**32).')
   source = task.examples(split)
   if num_problems > len(source):
     raise ValueError(f'eval.{num_problems=} must be at most {len(source)}, the size of split {split!r}.')
@@ -60,9 +66,8 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
   sampling = sampling_params(
       vocab_size=task.vocab_size, stop_ids=task.stop_ids, temperature=temperature, top_k=top_k, top_p=top_p,
       min_p=min_p)
-  loop = RolloutLoop(model, max_new_tokens=task.response_width(num_answers), segments=segments)
+  loop, score = _programs(task, model, num_answers, segments)
   params = partition.replicate_local(params, mesh, loop.devices)
-  score = jax.jit(jax.vmap(lambda example, tokens, lengths: task.token_reward(example, tokens, lengths, num_answers)))
   rewards, masks, generated = [], [], 0
   for first in range(0, num_problems, per_call):
     part = examples[first : first + per_call]
@@ -83,22 +88,34 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
       generated_tokens=generated, components=tuple(task.components), scalar_weights=np.asarray(task.scalar_weights))
 
 
+@functools.lru_cache(maxsize=8)
+def _programs(task, model, num_answers, segments):
+  """Sampler and reward of a kind of prompt; many pools of one shape compile once."""
+  loop = RolloutLoop(model, max_new_tokens=task.response_width(num_answers), segments=segments)
+  score = jax.jit(jax.vmap(lambda example, tokens, lengths: task.token_reward(example, tokens, lengths, num_answers)))
+  return loop, score
+
+
 def evaluate(workdir: epath.PathLike, *, step: int | None = None, overrides: list[str] = ()) -> dict:
   """Evaluates a checkpoint of `workdir` by its config's `eval` part; returns the content of `eval/<step>.json`.
 
   Args:
     workdir: of a training.
     step: of the checkpoint; the newest by default, 0 for the parameters that the run started from.
-    overrides: `--config.eval.field=value` arguments.
+    overrides: `--config.eval.field=value` arguments; other parts that play a role here (`READ`) can be set too.
 
   Raises:
-    ValueError: there is no such run, checkpoint or field, or a value is out of range.
+    ValueError: there is no such run, checkpoint or field, or a value is out of range or plays no role.
   """
   workdir = epath.Path(workdir)
   if not (workdir / 'config.json').exists():
     raise ValueError(f'workdir={str(workdir)!r} must hold a config.json: it is no training run.')
-  settings = config.load(json.loads((workdir / 'config.json').read_text())['config'], overrides)
-  plain = config.plain(settings)
+  trained = json.loads((workdir / 'config.json').read_text())['config']
+  plain = config.plain(config.load(trained, overrides))
+  for name, value in config.plain(config.load(trained)).items():
+    if name not in READ and plain[name] != value:
+      raise ValueError(f'config.{name}={plain[name]!r} must stay {value!r}: an evaluation reads only '
+                       f'{", ".join(READ)}.')
   run = config.call(make_run, plain, 'config')
   if step is None:
     step = checkpoint.latest_step(workdir / 'checkpoints') or 0
@@ -106,7 +123,7 @@ def evaluate(workdir: epath.PathLike, *, step: int | None = None, overrides: lis
     params = checkpoint.restore_params(workdir / 'checkpoints', run.learner.abstract_state.params, step)
   else:
     params, _ = starting_params(run)
-  task = tasks.make(**plain['task'])
+  task = make_task(plain['task'])
   pool = config.call(sample_pool, dict(
       task=task, model=make_model(task, plain['model']), params=params, mesh=run.learner.mesh) | plain['eval'], 'eval')
   return summary.write(pool, workdir, step)
@@ -118,7 +135,8 @@ def main() -> None:
   parser.add_argument('--workdir', required=True)
   parser.add_argument('--checkpoint', type=int, help='step; the newest by default, 0: what the run started from')
   arguments, overrides = parser.parse_known_args()
-  result = evaluate(arguments.workdir, step=arguments.checkpoint, overrides=overrides)
+  with mistakes_in_one_line():
+    result = evaluate(arguments.workdir, step=arguments.checkpoint, overrides=overrides)
   best = ', '.join(f'best@{k} {value:.3f}' for k, value in result['best_at_k'].items() if k in ('1', '3', '10', '30'))
   print(f'{best}, completion {result["completion"]:.3f}. The results are in {arguments.workdir}/eval.')
 

@@ -35,12 +35,12 @@ def stack_prompts(task, examples: list[dict], num_answers: int) -> Prompts:
   """Tokenises and stacks examples.
 
   Raises:
-    ValueError: a prompt is longer than the task's budget.
+    ValueError: a prompt is empty or longer than the task's budget.
   """
   rows = [task.prompt_tokens(example, num_answers) for example in examples]
   for row in rows:
-    if len(row) > task.prompt_width:
-      raise ValueError(f'a prompt of {len(row)} tokens is longer than {task.prompt_width=}.')
+    if not 1 <= len(row) <= task.prompt_width:
+      raise ValueError(f'A prompt has {len(row)} tokens, which must be 1 to {task.prompt_width=}.')
   tokens = np.zeros((len(rows), task.prompt_width), np.int32)
   for i, row in enumerate(rows):
     tokens[i, : len(row)] = row
@@ -51,9 +51,12 @@ def stack_prompts(task, examples: list[dict], num_answers: int) -> Prompts:
 class Examples:
   """The order of training examples: a fresh shuffle every epoch, by step number, split over processes."""
 
-  def __init__(self, task, *, seed: int, per_step: int):
+  def __init__(self, task, *, seed: int, per_step: int, updates: int = 1):
     if per_step % jax.process_count():
-      raise ValueError(f'{per_step=} prompts a step must be a multiple of {jax.process_count()=}.')
+      raise ValueError(f'experience.prompts={per_step} must be a multiple of {jax.process_count()=}.')
+    if per_step < updates * jax.process_count():
+      raise ValueError(f'experience.prompts={per_step} must be at least updates_per_batch={updates} in each process: '
+                       'every update needs a prompt.')
     self._dataset = grain.MapDataset.source(task.examples('train')).seed(seed).shuffle().repeat()
     self.local = per_step // jax.process_count()
     self._per_step = per_step
@@ -86,18 +89,22 @@ class Demonstrations:
     if len(num_answers) != len(prompts) or not num_answers or min(*num_answers, *prompts) < 1:
       raise ValueError(f'experience.{num_answers=} and {prompts=} must be equally many numbers of at least 1.')
     self._task, self._learner, self._seed = task, learner, seed
-    self._kinds = list(zip(num_answers, (Examples(task, seed=seed, per_step=n) for n in prompts), strict=True))
+    self._kinds = [
+        (m, Examples(task, seed=seed, per_step=n, updates=learner.updates_per_batch))
+        for m, n in zip(num_answers, prompts, strict=True)]
 
   def warm_up(self, params) -> None:
-    """Nothing is sampled, so nothing is compiled."""
-    del params
+    """Checks a batch of each kind, so that what is wrong shows before the first step; compiles nothing."""
+    for step in range(len(self._kinds)):
+      self(params, step)
 
   def __call__(self, params, step: int) -> tuple[Batch, dict]:
     """The batch of a step; the policy plays no part."""
     del params
-    m, examples = self._kinds[step % len(self._kinds)]
+    turn, kind = divmod(step, len(self._kinds))
+    m, examples = self._kinds[kind]
     rng = np.random.default_rng((self._seed, step, jax.process_index()))
-    examples = examples(step)
+    examples = examples(turn)
     prompts = stack_prompts(self._task, examples, m)
     tokens = np.zeros((len(examples), 1, self._task.response_width(m)), np.int32)
     lengths = np.zeros((len(examples), 1), np.int32)
@@ -147,7 +154,7 @@ class SampledAnswers:
     if temperature == 0:
       raise ValueError(f'experience.{temperature=} must be above 0 in training: a greedy group has no spread.')
     self._task, self._learner, self._seed = task, learner, seed
-    self._examples = Examples(task, seed=seed, per_step=prompts)
+    self._examples = Examples(task, seed=seed, per_step=prompts, updates=learner.updates_per_batch)
     self._shape = (self._examples.local, rollouts)
     self._num_answers = num_answers
     self.loop = RolloutLoop(learner.config, max_new_tokens=max_new_tokens, segments=segments)
@@ -158,7 +165,8 @@ class SampledAnswers:
         advantage, rollouts=rollouts, num_answers=num_answers, components=len(task.components))))
 
   def warm_up(self, params) -> None:
-    """Compiles every program of the sampler that a step of this run can meet."""
+    """Checks a step's prompts, and compiles every program of the sampler that a step of this run can meet."""
+    stack_prompts(self._task, self._examples(0), self._num_answers)
     u, g = self._shape
     self.loop.warm_up(
         partition.replicate_local(params, self._learner.mesh, self.loop.devices), num_prompts=u,
@@ -193,6 +201,8 @@ def check_advantage(settings: dict, *, rollouts: int, num_answers: int, componen
     ValueError: from the estimator, for a name, setting, or shape that it refuses.
   """
   settings = dict(settings)
+  if 'name' not in settings:
+    raise ValueError(f'experience.advantage={settings} must have a name, one of {", ".join(advantages.ESTIMATORS)}.')
   name = settings.pop('name')
   rewards = jax.ShapeDtypeStruct((1, rollouts, num_answers, components), jnp.float32)
   key = jax.eval_shape(lambda: jax.random.key(0))
@@ -208,7 +218,7 @@ def _credit(examples, tokens, lengths, seed, step, *, task, num_answers, estimat
   weights = jnp.asarray(task.scalar_weights)
   keywords = dict(rollout_mask=rollout_mask, answer_mask=answer_mask, answer_ids=answer_ids, scalar_weights=weights)
   known = advantages.settings_of(estimator)
-  keywords = {name: value for name, value in keywords.items() if name in known}
+  keywords = {name: value for name, value in keywords.items() if name in known and name not in settings}
   key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), _WEIGHTINGS_STREAM)
   values, metrics = advantages.compute(estimator, rewards, key, **keywords, **settings)
   metrics = {f'advantage/{name}': x for name, x in metrics.items()}

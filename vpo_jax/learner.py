@@ -5,6 +5,7 @@ of the whole batch, so every split into micro-batches and over devices gives the
 """
 
 import dataclasses
+import math
 
 import flax.struct
 import jax
@@ -18,7 +19,7 @@ from vpo_jax import losses, partition
 from vpo_jax.models import transformer
 from vpo_jax.models.config import ModelConfig
 
-_CHUNK_ELEMENTS = 2**25  # Logits held at once, 128 MiB in float32: `[B, T, V]` at V = 152k would be tens of GiB.
+_CHUNK_ELEMENTS = 2**25  # Logits a device holds at once, 128 MiB in float32: all would be tens of GiB at V = 152k.
 
 
 @flax.struct.dataclass
@@ -79,6 +80,8 @@ class LossSettings:
   aggregation: str
 
   def __post_init__(self):
+    if not self.clip_low <= 1:
+      raise ValueError(f'loss.clip_low={self.clip_low} must be at most 1: the ratio is clipped at 1 - clip_low.')
     for name in ('clip_low', 'clip_high', 'kl_coef'):
       if not getattr(self, name) >= 0:
         raise ValueError(f'loss.{name}={getattr(self, name)} must be at least 0.')
@@ -115,40 +118,44 @@ def adamw(*, learning_rate: float, warmup_steps: int, decay_steps: int, b1: floa
       optax.adamw(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay))
 
 
-def token_logprobs(params, config: ModelConfig, hidden: jax.Array, tokens: jax.Array, temperature: jax.Array
-                   ) -> tuple[jax.Array, jax.Array]:
-  """Log-probs (nats) of `tokens` `[..]` under softmax(logits / temperature), and that distribution's entropy.
+def token_logprobs(params, config: ModelConfig, hidden: jax.Array, tokens: jax.Array, temperature: jax.Array, *,
+                   shards: int = 1) -> tuple[jax.Array, jax.Array]:
+  """Log-probs (nats) of `tokens` under softmax(logits / temperature), and that distribution's entropy.
 
-  The head runs in chunks of tokens where all logits would be large; a chunk's logits are made again in the backward
-  pass instead of being kept. No gradient flows through the entropy.
+  The head runs in chunks of token indices where all logits would be large; a chunk's logits are made again in the
+  backward pass instead of being kept. Every chunk has all rows: one made of some rows would lie on some of the devices
+  that share the rows, and each device would compute all chunks. No gradient flows through the entropy.
 
   Args:
     params: of the model.
     config: of the model.
-    hidden: `[.., D]` states that predict the tokens.
-    tokens: `[..]` int32.
+    hidden: `[.., C, D]` states that predict the tokens.
+    tokens: `[.., C]` int32.
     temperature: `[]`, that of the sampler.
+    shards: devices that the rows are split over.
 
   Returns:
-    `[..]` log-probs and `[..]` entropies, float32.
+    `[.., C]` log-probs and `[.., C]` entropies, float32.
   """
 
   def score(part):
     hidden, tokens = part
     logprobs = jax.nn.log_softmax(transformer.head(params, config, hidden) / temperature)
     fixed = jax.lax.stop_gradient(logprobs)
-    return jnp.take_along_axis(logprobs, tokens[:, None], axis=-1)[:, 0], -(jnp.exp(fixed) * fixed).sum(-1)
+    return jnp.take_along_axis(logprobs, tokens[..., None], axis=-1)[..., 0], -(jnp.exp(fixed) * fixed).sum(-1)
 
-  rows = hidden.reshape(-1, hidden.shape[-1]), tokens.reshape(-1)
-  n = tokens.size
-  size = max(1, _CHUNK_ELEMENTS // config.vocab_size)
-  if n <= size:
-    scored = score(rows)
-  else:
-    chunks = jax.tree.map(lambda x: jnp.pad(x, ((0, -n % size), *((0, 0),) * (x.ndim - 1))), rows)
-    chunks = jax.tree.map(lambda x: x.reshape(-1, size, *x.shape[1:]), chunks)
-    scored = jax.tree.map(lambda x: x.reshape(-1)[:n], jax.lax.map(jax.checkpoint(score), chunks))
-  return jax.tree.map(lambda x: x.reshape(tokens.shape), scored)
+  *rows, c = tokens.shape
+  size = max(1, _CHUNK_ELEMENTS * shards // (math.prod(rows) * config.vocab_size))
+  if c <= size:
+    return score((hidden, tokens))
+  axis = len(rows)
+
+  def in_chunks(x):
+    x = jnp.pad(x, [(0, -c % size if i == axis else 0) for i in range(x.ndim)])
+    return jnp.moveaxis(x.reshape(*rows, -1, size, *x.shape[axis + 1 :]), axis, 0)
+
+  scored = jax.lax.map(jax.checkpoint(score), (in_chunks(hidden), in_chunks(tokens)))
+  return jax.tree.map(lambda x: jnp.moveaxis(x, 0, axis).reshape(*rows, -1)[..., :c], scored)
 
 
 class Learner:
@@ -234,7 +241,7 @@ class Learner:
     return self._logprobs(params, batch, np.float32(temperature))
 
   def pad(self, batch: Batch) -> Batch:
-    """Adds filler prompts (of length 0 responses) until updates, micro-batches and devices divide this process's share."""
+    """Adds filler prompts, with responses of length 0, until updates, micro-batches and devices divide this share."""
     local = self.mesh.shape['data'] * self.mesh.shape['fsdp'] // jax.process_count() or 1
     extra = -len(batch.prompts) % (local * self.micro_batches * self.updates_per_batch)
     if not extra:
@@ -277,7 +284,7 @@ class Learner:
     ((loss, sums), grads), _ = jax.lax.scan(add, zero, parts)
 
     updates, opt_state = self.optimizer.update(grads, state.opt_state, state.params)
-    grad_norm = optax.global_norm(grads)
+    grad_norm = optax.tree.norm(grads)
     finite = jnp.isfinite(loss) & jnp.isfinite(grad_norm)
     new = TrainState(params=optax.apply_updates(state.params, updates), opt_state=opt_state, step=state.step + 1)
     state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), new, state)
@@ -296,7 +303,8 @@ class Learner:
 
   def _score(self, params, batch, temperature):
     hidden = transformer.continuation(params, self.config, batch.prompts, batch.prompt_lengths, batch.tokens)
-    return token_logprobs(params, self.config, hidden, batch.tokens, temperature)
+    return token_logprobs(params, self.config, hidden, batch.tokens, temperature,
+                          shards=self.mesh.shape['data'] * self.mesh.shape['fsdp'])
 
   def _split(self, tree):
     """`[U, ..]` to `[micro-batches, U / micro-batches, ..]`, every device keeping its own prompts."""
@@ -305,4 +313,4 @@ class Learner:
 
 
 def _token_mask(batch):
-  return jnp.arange(batch.tokens.shape[-1]) < batch.lengths[..., None]
+  return jnp.arange(batch.tokens.shape[-1])[None, None] < batch.lengths[..., None]

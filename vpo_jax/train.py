@@ -12,6 +12,7 @@ import io
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 
@@ -142,12 +143,12 @@ def make_run(*, seed, task, model, init_from, num_steps, token_budget, experienc
     raise ValueError(f'{token_budget=} must be at least 0 (0: no limit).')
   if not 0 <= seed < 2**32:
     raise ValueError(f'{seed=} must lie in [0, 2**32).')
-  task = tasks.make(**task)
+  task = make_task(task)
   learner = Learner(
       make_model(task, model), config.call(adamw, optimizer, 'optimizer'), config.call(LossSettings, loss, 'loss'),
       config.call(partition.make_mesh, mesh, 'mesh'), micro_batches=micro_batches, updates_per_batch=updates_per_batch)
   experience = dict(experience)
-  kind = experience.pop('kind')
+  kind = experience.pop('kind', '')
   if kind not in EXPERIENCES:
     raise ValueError(f'experience.{kind=} must be one of {", ".join(EXPERIENCES)}.')
   fixed = dict(task=task, learner=learner, seed=seed)
@@ -161,8 +162,18 @@ def _checkpoint_fields(*, every: int, keep: int) -> dict[str, int]:
   return {'every': every, 'keep': keep}
 
 
+def make_task(settings: dict):
+  """The task of a config's `task` part."""
+  if 'name' not in settings:
+    raise ValueError(f'task={settings} must have a name, one of {", ".join(tasks.TASKS)}.')
+  return tasks.make(**settings)
+
+
 def make_model(task, settings: dict) -> ModelConfig:
   """The model's sizes, with the vocabulary of the task."""
+  if 'vocab_size' in settings:
+    raise ValueError(f'model.vocab_size={settings["vocab_size"]} must be left out: it is that of the task, '
+                     f'{task.vocab_size}.')
   return config.call(ModelConfig, dict(settings) | {'vocab_size': task.vocab_size}, 'model')
 
 
@@ -170,8 +181,12 @@ def starting_params(run: Run) -> tuple[dict, str]:
   """Parameters that a run starts from, and their hash; fresh ones have the hash ''."""
   if not run.init_from:
     return run.learner.init(run.seed).params, ''
-  params = checkpoint.restore_params(
-      epath.Path(run.init_from) / 'checkpoints', run.learner.abstract_state.params)
+  try:
+    params = checkpoint.restore_params(
+        epath.Path(run.init_from) / 'checkpoints', run.learner.abstract_state.params)
+  except ValueError as error:
+    raise ValueError(f'init_from={run.init_from!r} must be the workdir of a training of the same model. {error}'
+                     ) from error
   return params, checkpoint.params_hash(params)
 
 
@@ -227,13 +242,30 @@ class _Clock:
     return {'seconds': seconds, 'cpu_seconds': cpu_seconds}
 
 
+@contextlib.contextmanager
+def mistakes_in_one_line():
+  """Ends the command with status 2 and one line where a setting is wrong; anything else keeps its traceback."""
+  try:
+    yield
+  except ValueError as error:
+    frame = error.__traceback__
+    while frame.tb_next:
+      frame = frame.tb_next
+    # This package refuses settings by name; a ValueError from deeper down is a fault of ours, told by its frames.
+    if not frame.tb_frame.f_globals['__name__'].startswith(('vpo_jax', '__main__')):
+      raise
+    print(f'error: {error}', file=sys.stderr)
+    raise SystemExit(2) from error
+
+
 def main() -> None:
   """The command line; see the module's head."""
   parser = argparse.ArgumentParser(prog='python -m vpo_jax.train', description='Trains a policy.')
   parser.add_argument('--config', required=True, help='a Python file that defines get_config()')
   parser.add_argument('--workdir', required=True, help='folder of the results; an existing run goes on')
   arguments, overrides = parser.parse_known_args()
-  train(arguments.workdir, config.load(arguments.config, overrides))
+  with mistakes_in_one_line():
+    train(arguments.workdir, config.load(arguments.config, overrides))
 
 
 if __name__ == '__main__':

@@ -53,8 +53,9 @@ def read(folder: epath.PathLike, step: int | None = None) -> Evaluated:
   metrics = path / 'metrics.jsonl'
   lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
   history = [json.loads(line) for line in lines if line.endswith('\n')]  # A live run may be writing the last one.
+  settings = config['config']
   return Evaluated(
-      str(folder), config['config']['experience']['advantage']['name'], config['warm_start'], config['config']['seed'], step,
+      str(folder), settings['experience']['advantage']['name'], config['warm_start'], settings['seed'], step,
       json.loads((path / 'eval' / f'{step}.json').read_text()), Pool.load(path / 'eval' / f'{step}.npz'),
       [row for row in history if row['step'] <= step])
 
