@@ -184,12 +184,14 @@ def run(job: plans.Job, runs: epath.PathLike, results: epath.PathLike | None, ov
   else:
     pool = policy.pool(step, split=job.split, num_answers=m)
     values = summary.per_problem(pool)
-    group_m = plans.GROUPS[job.group].num_answers
     measured = {
         'metrics': summary.summary(pool, values),
         'per_problem': {name: encode(column) for name, column in values.items() if kept(name)},
-        'decoding': [row for split in ('tuning', job.split) for row in decodings(policy, step, split, m, group_m)],
     }
+    if job.setting in ('tuned', 'base'):
+      group_m = plans.GROUPS[job.group].num_answers
+      measured['decoding'] = [
+          row for split in ('tuning', job.split) for row in decodings(policy, step, split, m, group_m)]
   result = {
       'name': job.name, 'task': settings['task']['name'], 'method': job.method, 'setting': job.setting,
       'warm_start': record['warm_start'] or policy.params_hash(step), 'warm_start_seed': job.warm_start,

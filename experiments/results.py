@@ -338,7 +338,8 @@ def report(results: Sequence[Mapping], group: plans.Group) -> str:
         parts.append(f'### Differences to {LABELS[baseline]}\n\n' + difference_table(runs, baseline))
     if len({run.method for run in runs}) > 1 and any(run.method == 'grpo' for run in runs):
       parts.append('### Gap to GRPO in best@k\n\n' + gap_table(runs))
-    parts.append('### Decoding\n\nSmall pools: 30 answers, 128 problems.\n\n' + decoding_table(found))
+    if setting == 'tuned':
+      parts.append('### Decoding\n\nSmall pools: 30 answers, 128 problems.\n\n' + decoding_table([*base, *found]))
   tuning = [r for r in results if r['setting'] == 'tuning']
   if tuning:
     parts.append('## Tuning\n\n' + tuning_table(results, group))
@@ -360,9 +361,9 @@ def drawn(results: Sequence[Mapping], group: plans.Group) -> dict:
     figures[f'best_at_k_{setting}'] = plots.best_at_k(
         {method: [{int(k): v for k, v in run['metrics']['best_at_k'].items()} for run in runs]
          for method, runs in shown.items()}, oracle=oracle)
-    points = {method: {t: [(curve['1'], curve['30']) for run in runs
+    points = {} if setting != 'tuned' else {method: {t: [(curve['1'], curve['30']) for run in runs
                            if '30' in (curve := at(run, 'test', run['num_answers'], temperature=t))]
-                       for t in jobs.TEMPERATURES} for method, runs in methods.items()}
+                       for t in jobs.TEMPERATURES} for method, runs in shown.items()}
     points = {method: by_t for method, by_t in points.items() if all(by_t.values())}
     if points:
       figures[f'temperature_{setting}'] = plots.temperatures(points)
