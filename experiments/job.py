@@ -15,7 +15,7 @@ import numpy as np
 from etils import epath
 
 from experiments import plans
-from vpo_jax import checkpoint, config, tasks
+from vpo_jax import checkpoint, config, partition, tasks
 from vpo_jax.evaluate import sample_pool
 from vpo_jax.evaluation import atomic, summary
 from vpo_jax.evaluation.pool import Pool
@@ -109,6 +109,10 @@ class Policy:
       self._params = {step: checkpoint.restore_params(
           self.workdir / 'checkpoints', self._run.learner.abstract_state.params, step)}
     return self._params[step]
+
+  def local_params(self, step: int, devices: list):
+    """Parameters of a checkpoint as the rollout loop takes them."""
+    return partition.replicate_local(self.params(step), self._run.learner.mesh, devices)
 
   def params_hash(self, step: int) -> str:
     """By which runs name the warm start that they come from."""

@@ -189,13 +189,33 @@ DIFFERENCES = {
 
 
 def difference_table(runs: Sequence[compare.Run], baseline: str) -> str:
-  """Differences of every method to `baseline`: mean, 95 % interval, Holm's p over the methods."""
-  rows = []
+  """Differences of every method to `baseline`: mean, 95 % interval, a star where Holm's p is below .05."""
+  methods = [method for method in plans.METHODS if method != baseline and any(run.method == method for run in runs)]
+  rows, pairs = [], {}
   for label, metric in DIFFERENCES.items():
     if all(metric in run.values for run in runs):
-      rows += [[label, LABELS[c.method], signed(c.difference), interval(c), f'{c.p_holm:.4f}', str(c.num_runs)]
-               for c in differences(runs, metric, baseline)]
-  return markdown(('metric', f'method - {LABELS[baseline]}', 'difference', '95 % interval', 'p (Holm)', 'pairs'), rows)
+      found = {c.method: c for c in differences(runs, metric, baseline)}
+      pairs = {method: c.num_runs for method, c in found.items()}
+      rows.append([label, *(f'{signed(found[m].difference)} {interval(found[m])}' + '*' * (found[m].p_holm < .05)
+                            if m in found else '–' for m in methods)])
+  rows.append(['pairs of runs', *(str(pairs.get(method, 0)) for method in methods)])
+  return markdown((f'method - {LABELS[baseline]}', *(LABELS[method] for method in methods)), rows)
+
+
+def two_by_two(results: Sequence[Mapping], m: int) -> str:
+  """What several answers and what random weightings add, each alone and together: best@30 / lopsided, best of 30."""
+  methods = by_method(results)
+
+  def cell(method):
+    if method not in methods or '30' not in methods[method][0]['metrics']['best_at_k']:
+      return f'{LABELS[method]} –'
+    best = np.mean([run['metrics']['best_at_k']['30'] for run in methods[method]])
+    lopsided = np.mean([preferences(run)['lopsided'] for run in methods[method]])
+    return f'{LABELS[method]} {best:.3f} / {lopsided:.3f}'
+
+  return markdown(('best@30 / lopsided', 'fixed weighting', 'random weightings'), [
+      ['one answer a rollout', cell('grpo'), cell('random_weights')],
+      [f'{m} answers a rollout', cell('set_max'), cell('vpo')]])
 
 
 def gap_table(runs: Sequence[compare.Run], baseline: str = 'grpo') -> str:
@@ -211,23 +231,27 @@ def gap_table(runs: Sequence[compare.Run], baseline: str = 'grpo') -> str:
 
 
 def decoding_table(results: Sequence[Mapping]) -> str:
-  """Rows on `test`: T 1, T 0.7, the T that is best on `tuning` by best@30, filters, greedy, the other prompt."""
+  """Best@1 / best@30 on `test` by way of decoding; the last one at the T that has the best best@30 on `tuning`."""
+  kinds = {}
+  for result in results:
+    kinds.setdefault((result['method'], result['num_answers']), []).append(result)
   rows = []
-  for method, runs in by_method(results).items():
-    m = runs[0]['num_answers']
+  for (method, m), runs in kinds.items():
     heats = {t: np.mean([at(run, 'tuning', m, temperature=t)['30'] for run in runs]) for t in jobs.TEMPERATURES
              if all('30' in at(run, 'tuning', m, temperature=t) for run in runs)}
     best = max(heats, key=heats.get) if heats else 1.
     other = next((row['num_answers'] for row in runs[0]['decoding'] if row['num_answers'] != m), m)
-    ways = {'T 1': (m, dict(temperature=1.)), 'T 0.7': (m, dict(temperature=.7)),
-            f'best T on tuning, {best:g}': (m, dict(temperature=best)), 'top-p 0.95': (m, dict(top_p=.95)),
-            'min-p 0.05': (m, dict(min_p=.05)), 'greedy': (m, dict(temperature=0.)),
-            f'asked for {other}': (other, dict(temperature=1.))}
-    for way, (asked, how) in ways.items():
+    ways = [*((m, dict(temperature=t)) for t in (0., *jobs.TEMPERATURES)), (m, dict(top_p=.95)), (m, dict(min_p=.05)),
+            (other, dict(temperature=1.)), (m, dict(temperature=best))]
+    cells = []
+    for asked, how in ways:
       curves = [at(run, 'test', asked, **how) for run in runs]
-      rows.append([LABELS[method], way, *(_cell([curve[k] for curve in curves]) if all(k in c for c in curves) else '–'
-                                          for k in ('1', '3', '10', '30'))])
-  return markdown(('method', 'decoding', 'best@1', 'best@3', 'best@10', 'best@30'), rows)
+      cells.append(' / '.join(f'{np.mean([curve[k] for curve in curves]):.3f}' if all(k in c for c in curves) else '–'
+                              for k in ('1', '30')))
+    cells[-1] += f' (T {best:g})'
+    rows.append([f'{LABELS[method]}, {m} a rollout', *cells])
+  return markdown(('best@1 / best@30', 'greedy', *(f'T {t:g}' for t in jobs.TEMPERATURES), 'top-p 0.95', 'min-p 0.05',
+                   'other prompt', 'best T'), rows)
 
 
 def at(run: Mapping, split: str, num_answers: int, **how) -> dict[str, float]:
@@ -309,8 +333,8 @@ def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
   return lines
 
 
-def report(results: Sequence[Mapping], group: plans.Group) -> str:
-  """RESULTS.md."""
+def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str] = ()) -> str:
+  """RESULTS.md; `figures` are the names of those beside it."""
   base = [r for r in results if r['setting'] == 'base']
   tables = {s: [r for r in results if r['setting'] == s] for s in group.settings}
   parts = [f'# Results on `{group.name}`\n', first_paragraph(tables) + '\n']
@@ -318,7 +342,7 @@ def report(results: Sequence[Mapping], group: plans.Group) -> str:
                '512 answers a problem at temperature 1, best@k exact over k-subsets, ± sample deviation over runs, in '
                'parentheses the regret to the exact optimum. Intervals: 95 %, bootstrap over problems and over '
                'pairs of runs with one warm start and seed. Worst family: the lowest of best-of-30 over '
-               f'{", ".join(FAMILIES)}.\n')
+               f'{", ".join(FAMILIES)}. A star: below .05 after Holm\'s correction over the methods.\n')
   lines = missing(results, group)
   if lines:
     parts.append('## Missing\n\n' + '\n'.join(f'- {line}' for line in lines) + '\n')
@@ -333,18 +357,20 @@ def report(results: Sequence[Mapping], group: plans.Group) -> str:
       continue
     runs = [as_run(result) for result in found]
     parts.append(f'## {titles[setting]}\n\n' + metric_table(found, base))
+    parts.append(two_by_two(found, group.num_answers))
     for baseline in ('grpo', 'max_at_k'):
       if len({run.method for run in runs}) > 1 and any(run.method == baseline for run in runs):
         parts.append(f'### Differences to {LABELS[baseline]}\n\n' + difference_table(runs, baseline))
     if len({run.method for run in runs}) > 1 and any(run.method == 'grpo' for run in runs):
       parts.append('### Gap to GRPO in best@k\n\n' + gap_table(runs))
     if setting == 'tuned':
-      parts.append('### Decoding\n\nSmall pools: 30 answers, 128 problems.\n\n' + decoding_table([*base, *found]))
+      parts.append('### Decoding\n\nSmall pools: 30 answers, 128 problems. Other prompt: one answer for the methods '
+                   f'trained on {group.num_answers}, and the other way round.\n\n' + decoding_table([*base, *found]))
   tuning = [r for r in results if r['setting'] == 'tuning']
   if tuning:
     parts.append('## Tuning\n\n' + tuning_table(results, group))
-  figures = ', '.join(f'`figures/{name}.png`' for name in drawn(results, group))
-  parts.append(f'Figures: {figures}.\n' if figures else '')
+  if figures:
+    parts.append('Figures: ' + ', '.join(f'`figures/{name}.png`' for name in figures) + '.\n')
   return '\n'.join(parts)
 
 
@@ -386,8 +412,9 @@ def write(group: plans.Group, folder: epath.PathLike, out: epath.PathLike) -> li
   written = [out / 'results.json', out / 'RESULTS.md']
   rows = ',\n'.join(json.dumps(result, allow_nan=False) for result in slim)
   atomic.write_atomically(written[0], f'[\n{rows}\n]\n'.encode())
-  atomic.write_atomically(written[1], report(results, group).encode())
-  for name, figure in drawn(results, group).items():
+  figures = drawn(results, group)
+  atomic.write_atomically(written[1], report(results, group, list(figures)).encode())
+  for name, figure in figures.items():
     written.append(out / 'figures' / f'{name}.png')
     plots.save(figure, written[-1])
   return written

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from etils import epath
 
+SECONDS_BETWEEN_LINES = 30.
+
 
 def environment(cache: epath.PathLike) -> dict[str, str]:
   """Environment of a child: one thread, huge pages (20 % of CPU time otherwise goes to page faults), shared programs.
@@ -39,7 +41,7 @@ def slots() -> int:
 
 def run(commands: Mapping[str, Sequence[str]], *, logs: epath.PathLike, env: Mapping[str, str],
         at_a_time: int) -> list[str]:
-  """Runs commands in order, `at_a_time` side by side, and prints a line for each that ends.
+  """Runs commands in order, `at_a_time` side by side; prints what each is at now and then, and when one ends.
 
   Ctrl-C or SIGTERM stops the children once, so that a training saves first, and waits for them.
 
@@ -55,6 +57,7 @@ def run(commands: Mapping[str, Sequence[str]], *, logs: epath.PathLike, env: Map
   logs = epath.Path(logs)
   logs.mkdir(parents=True, exist_ok=True)
   waiting, running, failed, ended, start = list(commands), {}, [], 0, time.monotonic()
+  said = start
   previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
   try:
     while waiting or running:
@@ -65,6 +68,10 @@ def run(commands: Mapping[str, Sequence[str]], *, logs: epath.PathLike, env: Map
           running[name] = time.monotonic(), subprocess.Popen(
               commands[name], stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
       time.sleep(.2)
+      if time.monotonic() - said > SECONDS_BETWEEN_LINES:
+        said = time.monotonic()
+        for name in running:
+          print(f'      {name}: {tail(logs / f"{name}.log", 1) or "starting"}', flush=True)
       for name, (started, process) in list(running.items()):
         if process.poll() is None:
           continue

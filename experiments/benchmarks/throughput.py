@@ -78,11 +78,11 @@ class RandomPrompts:
     del arrays
     width = tokens.shape[-1] // num_answers
     answers = tokens[..., : width * num_answers].reshape(*lengths.shape, num_answers, width)
-    starts = jnp.arange(num_answers) * width
-    live = (starts[:, None] + jnp.arange(width)) < lengths[..., None, None]
+    places = jnp.arange(width * num_answers).reshape(num_answers, width)
+    live = jnp.asarray(lengths)[..., None, None] > jnp.expand_dims(places, range(lengths.ndim))
     counted = jnp.stack([answers % 2 == 0, answers >= self.vocab_size // 2], axis=-1) & live[..., None]
     rewards = counted.sum(-2).astype(jnp.float32) / width
-    return rewards, starts < lengths[..., None], jnp.where(live, answers, 0).sum(-1).astype(jnp.int32)
+    return rewards, live[..., 0], jnp.where(live, answers, 0).sum(-1).astype(jnp.int32)
 
 
 class Compilations:

@@ -104,6 +104,7 @@ def temperatures(points: Mapping[str, Mapping[float, Sequence[tuple[float, float
     seeds = [np.array(by_temperature[t]) for t in heats]
     centres = np.array([s.mean(axis=0) for s in seeds])
     spans = np.array([[s.mean(axis=0) - s.min(axis=0), s.max(axis=0) - s.mean(axis=0)] for s in seeds])
+    spans = np.maximum(spans, 0)  # The mean of equal seeds may round to just outside of them.
     ax.errorbar(centres[:, 0], centres[:, 1], xerr=spans[:, :, 0].T, yerr=spans[:, :, 1].T, color=colour,
                 linestyle=line, marker='o', markersize=4, elinewidth=.7, label=label)
     for heat, centre in zip(heats, centres, strict=True):
