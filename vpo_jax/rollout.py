@@ -46,8 +46,9 @@ def per_device(fn, *, devices, in_axes):
 class RolloutLoop:
   """Samples responses with a fixed table of compiled programs.
 
-  The response cache grows through `segments` sizes. After each segment but the last two, once no device has more than
-  half of its rows running, only these go on; so a batch runs at two row counts.
+  The response cache grows through `segments` sizes. Once after the first segment, or after the second of four, when no
+  device has more than half of its rows running, only half of the rows go on; so a batch runs at two row counts, and a
+  loop has at most ten programs.
   """
 
   def __init__(self, config: ModelConfig, *, max_new_tokens: int, segments: int, devices: list | None = None):
@@ -93,8 +94,18 @@ class RolloutLoop:
       sampling: how tokens are drawn.
       seed: seed of the run.
       step: training step; two steps never share random numbers.
+
+    Raises:
+      ValueError: a number is out of range, or two requests are alike and would be answered alike.
     """
     u, g = requests.shape
+    if not 0 <= seed < 2**32:
+      raise ValueError(f'{seed=} must lie in [0, 2**32).')
+    shortest, longest = int(prompt_lengths.min()), int(prompt_lengths.max())
+    if not 1 <= shortest <= longest <= prompts.shape[1]:
+      raise ValueError(f'prompt_lengths from {shortest} to {longest} must lie in 1 to {prompts.shape[1]}, the width.')
+    if np.unique(requests).size != requests.size or requests.min() < 0 or requests.max() >= 2**32:
+      raise ValueError(f'requests from {requests.min()} to {requests.max()} must be distinct and lie in [0, 2**32).')
     args = (np.uint32(seed), np.int32(step), sampling)
     shard = self._to_devices
     state = self._prefill(

@@ -11,6 +11,7 @@ import pytest
 import scipy.special
 from absl.testing import parameterized
 
+from tests.counting_model import counting_model
 from tests.tiny_model import CONFIG, PLAIN, random_params
 from vpo_jax.models import transformer
 from vpo_jax.models.config import ModelConfig
@@ -182,16 +183,6 @@ class ContinuationTest(parameterized.TestCase):
     logprobs = scipy.special.log_softmax(head(params, config, hidden), axis=-1)
     scores = np.take_along_axis(logprobs, tokens[..., None], axis=-1)[0, 0, :, 0]
     np.testing.assert_allclose(scores, 0, atol=1e-6)
-
-
-def counting_model():
-  """A model whose logits after token i put all mass on token i + 1: blocks that add nothing, and a shifted head."""
-  config = ModelConfig(
-      vocab_size=10, d_model=10, num_layers=1, num_heads=1, num_kv_heads=1, head_dim=2, d_ff=2, tie_embeddings=False)
-  params = jax.tree.map(np.zeros_like, jax.device_get(init(jax.random.key(0), config)))
-  one_hot = np.eye(10, dtype=np.float32)
-  params |= {'embedding': one_hot, 'final_norm': np.ones(10, np.float32), 'head': 30 * np.roll(one_hot, 1, axis=1)}
-  return params, config
 
 
 class InitTest(parameterized.TestCase):

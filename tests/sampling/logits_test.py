@@ -82,8 +82,9 @@ def test_filters_keep_something_and_what_they_promise(logits, settings):
     if settings['min_p'] == 0:
       among = np.sort(row)[::-1][: min(settings['top_k'], 12) or 12]
       mass = np.sort(scipy.special.softmax(among.astype(np.float64)))[::-1][: keep.sum()]
-      assert mass.sum() >= settings['top_p'] - 5e-6  # Reached ..
-      assert settings['top_p'] == 1 or keep.sum() == 1 or mass[:-1].sum() < settings['top_p']  # .. by no token too many.
+      # Reached, and by no token too many.
+      assert mass.sum() >= settings['top_p'] - 5e-6
+      assert settings['top_p'] == 1 or keep.sum() == 1 or mass[:-1].sum() < settings['top_p']
 
 
 @hypothesis.settings(max_examples=60)
@@ -122,7 +123,8 @@ def test_draws_are_finite_and_kept(seed, temperature, settings):
 
 def test_greedy_takes_the_first_of_the_likeliest():
   logits = np.array([[1, 2, -1], [3, 3, 3], [-5, 0, 0]], np.float32)
-  tokens, logprobs, sampling_logprobs = draw(np.full((3, 3), [.9, .1, .5], np.float32), logits, params(3, temperature=0))
+  uniforms = np.full((3, 3), [.9, .1, .5], np.float32)
+  tokens, logprobs, sampling_logprobs = draw(uniforms, logits, params(3, temperature=0))
   np.testing.assert_array_equal(tokens, [1, 0, 1])
   np.testing.assert_array_equal(sampling_logprobs, 0)
   np.testing.assert_allclose(logprobs[1], -np.log(3), rtol=1e-6)
