@@ -25,23 +25,18 @@ from vpo_jax.sampling.logits import sampling_params
 from vpo_jax.train import make_model, train
 
 GROUP = 'experiments/maze_small'
-# Label: config file and what overrides it. GRPO at KL 0.1 is about what tuning finds.
+# Name of the run: config file and what overrides it. GRPO at KL 0.1 is about what tuning finds.
 RUNS = {
     'vpo': ('vpo', ()),
     'grpo': ('grpo', ()),
-    'GRPO, KL 0.1': ('grpo', ('--config.loss.kl_coef=0.1',)),
+    'grpo_kl': ('grpo', ('--config.loss.kl_coef=0.1',)),
     'vpo_subsets': ('vpo_subsets', ()),
 }
-SHOWN = ('grpo', 'GRPO, KL 0.1', 'vpo', 'vpo_subsets')
+SHOWN = ('grpo', 'grpo_kl', 'vpo', 'vpo_subsets')
 POOL = ('--config.eval.num_candidates=120',)
 TEMPERATURES = (.5, .7, 1., 1.3)
 MAZE = 0  # The test maze that is drawn: the first, not the prettiest.
 ROUTES = 3
-
-
-def folder_of(root: epath.Path, label: str) -> epath.Path:
-  """Workdir of a run."""
-  return root / label.lower().replace(', ', '_').replace(' ', '')
 
 
 def settings_of(root: epath.Path, label: str, overrides: Sequence[str]):
@@ -54,7 +49,7 @@ def settings_of(root: epath.Path, label: str, overrides: Sequence[str]):
 
 def do_run(root: epath.Path, label: str, overrides: Sequence[str]) -> None:
   """Trains a run and measures it, as far as that is not done."""
-  folder, settings = folder_of(root, label), settings_of(root, label, overrides)
+  folder, settings = root / label, settings_of(root, label, overrides)
   train(folder, settings)
   if label == 'warm_start':
     return
@@ -133,7 +128,7 @@ def best_at_k_figure(found: Mapping[str, workdir.Evaluated]):
 
 def write(root: epath.Path) -> epath.Path:
   """Writes the table and the figures from what the runs left; returns their folder."""
-  folders = {label: folder_of(root, label) for label in SHOWN}
+  folders = {label: root / label for label in SHOWN}
   last = {label: max(workdir.steps(folder)) for label, folder in folders.items()}
   found = {label: workdir.read(folder, last[label]) for label, folder in folders.items()}
   workdir.check_same_problems({run.name: run.pool.oracle for run in found.values()})
@@ -181,7 +176,7 @@ def main() -> None:
   for title, labels in (('Warm start', ('warm_start',)), ('Methods', tuple(RUNS))):
     names = ', '.join(plots.style(label)[0] for label in labels)
     print(f'{title}: {names}; at most {at_a_time} at a time.', flush=True)
-    failed = side_by_side.run({folder_of(root, label).name: command(label) for label in labels}, logs=root / 'logs',
+    failed = side_by_side.run({label: command(label) for label in labels}, logs=root / 'logs',
                               env=env, at_a_time=at_a_time)
     if failed:
       raise SystemExit('\n'.join(f'{name}: {side_by_side.tail(root / "logs" / f"{name}.log")}' for name in failed))

@@ -25,6 +25,7 @@ STYLES = {  # method: label, colour, line
     'vpo': ('VPO', _BLUE, '-'),
     'vpo_subsets': ('VPO over subsets', _SKY, '-'),
     'grpo': ('GRPO', _RED, '-'),
+    'grpo_kl': ('GRPO, KL 0.1', _ORANGE, '-.'),
     'dr_grpo': ('Dr. GRPO', _RED, '--'),
     'gdpo': ('GDPO', _RED, ':'),
     'maxrl': ('MaxRL', _RED, '-.'),

@@ -1,0 +1,1 @@
+"""Runs on the hard maze; `base.py` says what they share."""

@@ -1,0 +1,12 @@
+r"""VPO: five answers a rollout, the best one under each of 100 random weightings.
+
+  python -m vpo_jax.train --config experiments/maze_hard/vpo.py --workdir runs/maze_hard/vpo
+
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About MINUTES CPU minutes.
+"""
+
+from experiments.maze_hard.base import NUM_ANSWERS, method_config
+
+
+def get_config():
+  return method_config(num_answers=NUM_ANSWERS, advantage=dict(name='vpo', num_weights=100))

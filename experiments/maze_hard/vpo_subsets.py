@@ -1,0 +1,12 @@
+r"""VPO's set reward over all 8-subsets of 35 independent answers.
+
+  python -m vpo_jax.train --config experiments/maze_hard/vpo_subsets.py --workdir runs/maze_hard/vpo_subsets
+
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About MINUTES CPU minutes.
+"""
+
+from experiments.maze_hard.base import method_config
+
+
+def get_config():
+  return method_config(num_answers=1, advantage=dict(name='vpo_subsets', k=8, num_weights=32))
