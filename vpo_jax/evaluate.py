@@ -60,7 +60,7 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
   source = task.examples(split)
   if num_problems > len(source):
     raise ValueError(f'eval.{num_problems=} must be at most {len(source)}, the size of split {split!r}.')
-  examples = [source[i] for i in range(num_problems)]
+  examples, oracle = _problems(task, split, num_problems)
   rollouts = -(-num_candidates // num_answers)
   per_call = min(num_problems, max(1, rows // rollouts))
   sampling = sampling_params(
@@ -84,8 +84,16 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
       np.arange(rollouts * num_answers, dtype=np.int32), (num_problems, rollouts * num_answers))
   return Pool(
       rewards=np.concatenate(rewards), answer_mask=np.concatenate(masks), rollout=candidate // num_answers,
-      position=candidate % num_answers, oracle=np.array([task.oracle(e) for e in examples], np.float32),
+      position=candidate % num_answers, oracle=oracle,
       generated_tokens=generated, components=tuple(task.components), scalar_weights=np.asarray(task.scalar_weights))
+
+
+@functools.lru_cache(maxsize=8)
+def _problems(task, split, num_problems):
+  """Examples and `[problems]` oracles; an oracle takes 9 ms, a whole pool of short answers not much longer."""
+  source = task.examples(split)
+  examples = tuple(source[i] for i in range(num_problems))
+  return examples, np.array([task.oracle(example) for example in examples], np.float32)
 
 
 @functools.lru_cache(maxsize=8)
