@@ -66,7 +66,7 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
   sampling = sampling_params(
       vocab_size=task.vocab_size, stop_ids=task.stop_ids, temperature=temperature, top_k=top_k, top_p=top_p,
       min_p=min_p)
-  loop, score = _programs(task, model, num_answers, segments)
+  loop, score = _programs(task, model, num_answers, segments, tuple(mesh.local_devices))
   params = partition.replicate_local(params, mesh, loop.devices)
   rewards, masks, generated = [], [], 0
   for first in range(0, num_problems, per_call):
@@ -97,9 +97,10 @@ def _problems(task, split, num_problems):
 
 
 @functools.lru_cache(maxsize=8)
-def _programs(task, model, num_answers, segments):
+def _programs(task, model, num_answers, segments, devices):
   """Sampler and reward of a kind of prompt; many pools of one shape compile once."""
-  loop = RolloutLoop(model, max_new_tokens=task.response_width(num_answers), segments=segments)
+  loop = RolloutLoop(
+      model, max_new_tokens=task.response_width(num_answers), segments=segments, devices=list(devices))
   score = jax.jit(jax.vmap(lambda example, tokens, lengths: task.token_reward(example, tokens, lengths, num_answers)))
   return loop, score
 

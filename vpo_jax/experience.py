@@ -15,7 +15,7 @@ import numpy as np
 from vpo_jax import advantages, partition
 from vpo_jax.evaluation.metrics import diversity_l1
 from vpo_jax.learner import Batch, Learner
-from vpo_jax.rollout import RolloutLoop, Rollouts
+from vpo_jax.rollout import RolloutLoop
 from vpo_jax.sampling.logits import sampling_params
 
 # Folded into the step's key where rollouts fold in their request: no rollout has this number.
@@ -157,7 +157,8 @@ class SampledAnswers:
     self._examples = Examples(task, seed=seed, per_step=prompts, updates=learner.updates_per_batch)
     self._shape = (self._examples.local, rollouts)
     self._num_answers = num_answers
-    self.loop = RolloutLoop(learner.config, max_new_tokens=max_new_tokens, segments=segments)
+    self.loop = RolloutLoop(
+        learner.config, max_new_tokens=max_new_tokens, segments=segments, devices=list(learner.mesh.local_devices))
     self.sampling = sampling_params(
         vocab_size=task.vocab_size, stop_ids=task.stop_ids, temperature=temperature, top_k=top_k, top_p=top_p,
         min_p=min_p)
@@ -185,10 +186,12 @@ class SampledAnswers:
     batch = self._learner.pad(Batch(
         prompts.tokens, prompts.lengths, rollouts.tokens, rollouts.lengths, np.zeros((u, g), np.float32)))
     filler = len(batch.prompts) - u
-    examples = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], filler, axis=0)]), prompts.examples)
-    batch, examples = partition.to_mesh((batch, examples), mesh)
-    values, metrics = self._credit(examples, batch.tokens, batch.lengths, np.uint32(self._seed), np.int32(step))
-    return batch.replace(advantages=values), metrics | _rollout_metrics(rollouts)
+    fill = lambda x: np.concatenate([x, np.repeat(x[-1:], filler, axis=0)])
+    examples, finished = jax.tree.map(fill, (prompts.examples, rollouts.finished))
+    batch, examples, finished = partition.to_mesh((batch, examples, finished), mesh)
+    values, metrics = self._credit(
+        examples, batch.tokens, batch.lengths, finished, np.uint32(self._seed), np.int32(step))
+    return batch.replace(advantages=values), metrics
 
 
 def check_advantage(settings: dict, *, rollouts: int, num_answers: int, components: int) -> dict:
@@ -210,8 +213,8 @@ def check_advantage(settings: dict, *, rollouts: int, num_answers: int, componen
   return {'estimator': name, 'settings': settings}
 
 
-def _credit(examples, tokens, lengths, seed, step, *, task, num_answers, estimator, settings):
-  """Advantages `[U, G]` of rollouts `[U, G, C]`, and metrics of their rewards."""
+def _credit(examples, tokens, lengths, finished, seed, step, *, task, num_answers, estimator, settings):
+  """Advantages `[U, G]` of rollouts `[U, G, C]`, and metrics of them and their rewards, over all processes."""
   score = jax.vmap(lambda example, tokens, lengths: task.token_reward(example, tokens, lengths, num_answers))
   rewards, answer_mask, answer_ids = score(examples, tokens, lengths)
   rollout_mask = lengths > 0  # Filler has no tokens; a rollout has at least one.
@@ -222,7 +225,8 @@ def _credit(examples, tokens, lengths, seed, step, *, task, num_answers, estimat
   key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), _WEIGHTINGS_STREAM)
   values, metrics = advantages.compute(estimator, rewards, key, **keywords, **settings)
   metrics = {f'advantage/{name}': x for name, x in metrics.items()}
-  return values, metrics | _reward_metrics(rewards, answer_mask, rollout_mask, weights, task.components)
+  return values, metrics | _reward_metrics(rewards, answer_mask, rollout_mask, weights, task.components) | (
+      _length_metrics(lengths, finished, rollout_mask))
 
 
 def _reward_metrics(rewards, answer_mask, rollout_mask, weights, components):
@@ -246,9 +250,10 @@ def _reward_metrics(rewards, answer_mask, rollout_mask, weights, components):
   }
 
 
-def _rollout_metrics(rollouts: Rollouts) -> dict:
+def _length_metrics(lengths, finished, rollout_mask):
+  count = jnp.maximum(rollout_mask.sum(), 1)
   return {
-      'generated_tokens': int(rollouts.lengths.sum()),
-      'response_length': float(rollouts.lengths.mean()),
-      'truncated': float(1 - rollouts.finished.mean()),
+      'generated_tokens': lengths.sum(),
+      'response_length': lengths.sum() / count,
+      'truncated': (rollout_mask & ~finished).sum() / count,
   }

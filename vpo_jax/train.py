@@ -81,7 +81,7 @@ def train(workdir: epath.PathLike, settings) -> TrainState:
                                  f'{saved.latest_step()}.')
       done += 1
       totals = {f'{name}_total': totals.get(f'{name}_total', 0) + value
-                for name, value in {'generated_tokens': row.get('generated_tokens', 0), **clock.lap()}.items()}
+                for name, value in {'generated_tokens': int(row.get('generated_tokens', 0)), **clock.lap()}.items()}
       log.write(done, row | totals)
       progress.update(done, tokens=int(row['tokens']), **{k: row[k] for k in SHOWN if k in row})
       if saved.due(done):
