@@ -149,7 +149,7 @@ def decoding_row(pool: Pool, **how) -> dict:
 
 
 def decodings(policy: Policy, step: int, split: str, num_answers: int, m: int) -> list[dict]:
-  """Rows for every way of decoding, the greedy one, and the other kind of prompt (one answer, or m)."""
+  """Rows for every way of decoding; on the test split also greedy, the other kind of prompt, and shifted mazes."""
   rows = [decoding_row(policy.pool(step, split=split, num_answers=num_answers, **SMALL_POOL, **how),
                        split=split, num_answers=num_answers, **how) for how in DECODINGS]
   if split == 'tuning':
@@ -157,7 +157,9 @@ def decodings(policy: Policy, step: int, split: str, num_answers: int, m: int) -
   greedy = policy.pool(step, split=split, num_answers=num_answers, num_candidates=num_answers, temperature=0.)
   other = 1 if num_answers > 1 else m
   crossed = policy.pool(step, split=split, num_answers=other, **SMALL_POOL)
-  return [*rows, decoding_row(greedy, split=split, num_answers=num_answers, temperature=0.),
+  shifted = policy.pool(step, split='shifted', num_answers=num_answers, **SMALL_POOL)
+  return [*rows, decoding_row(shifted, split='shifted', num_answers=num_answers, temperature=1.),
+          decoding_row(greedy, split=split, num_answers=num_answers, temperature=0.),
           decoding_row(crossed, split=split, num_answers=other, temperature=1.)]
 
 

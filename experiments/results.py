@@ -147,7 +147,8 @@ def by_method(results: Sequence[Mapping]) -> dict[str, list[Mapping]]:
   return {method: runs for method, runs in found.items() if runs}
 
 
-def _metric_row(label: str, runs: Sequence[Mapping]) -> list[str]:
+def _quality(runs: Sequence[Mapping]) -> dict[str, str]:
+  """Columns of what answers are worth."""
   def curve(k):
     if str(k) not in runs[0]['metrics']['best_at_k']:
       return '–'
@@ -156,29 +157,36 @@ def _metric_row(label: str, runs: Sequence[Mapping]) -> list[str]:
 
   families = [preferences(run) for run in runs]
   of = lambda name: _cell([run['metrics'][name] for run in runs])
-  cost = lambda name: f'{np.mean([run[name] for run in runs]):,.0f}' if all(name in run for run in runs) else '–'
-  with_prompts = [run['tokens'] + run.get('prompt_tokens', 0) for run in runs]
-  return [
-      label, str(len(runs)), *(curve(k) for k in (1, 3, 10, 30, 512)), of('first_answer'),
-      _cell([min(f.values()) for f in families]), _cell([f['lopsided'] for f in families]),
-      _cell([f['dirichlet_1'] for f in families]), of('completion'), of('diversity_l1'), of('diversity_l1_valid'),
-      of('pareto_count'), of('hypervolume'), cost('tokens'), f'{np.mean(with_prompts):,.0f}', cost('answers'),
-      cost('cpu_seconds')]
+  return {'runs': str(len(runs))} | {f'best@{k} (regret)': curve(k) for k in (1, 3, 10, 30, 512)} | {
+      'first answer': of('first_answer'), 'completion': of('completion'),
+      'worst family': _cell([min(f.values()) for f in families]), 'lopsided': _cell([f['lopsided'] for f in families]),
+      'Dirichlet(1), seen': _cell([f['dirichlet_1'] for f in families]), 'hypervolume': of('hypervolume')}
 
 
-METRIC_HEADING = (
-    'method', 'runs', 'best@1 (regret)', 'best@3 (regret)', 'best@10 (regret)', 'best@30 (regret)',
-    'best@512 (regret)', 'first answer', 'worst family', 'lopsided', 'Dirichlet(1), seen', 'completion', 'diversity',
-    'diversity, successful', 'distinct non-dominated', 'hypervolume', 'tokens', 'with prompts', 'answers', 'CPU s')
+def _spread_and_cost(runs: Sequence[Mapping]) -> dict[str, str]:
+  """Columns of how answers differ, and of what training spent (means)."""
+  of = lambda name, digits=3: _cell([run['metrics'][name] for run in runs], digits)
+  cost = lambda name: f'{np.mean([run.get(name, 0) for run in runs]):,.0f}'
+  pools = [run['metrics'] for run in runs]
+  return {
+      'diversity': of('diversity_l1'), 'diversity, successful': of('diversity_l1_valid'),
+      'distinct non-dominated': of('pareto_count', 1), 'position information': of('position_information'),
+      'tokens an answer': _cell([p['generated_tokens'] / (p['num_problems'] * p['num_candidates']) for p in pools], 1),
+      'training tokens': cost('tokens'), 'of prompts besides': cost('prompt_tokens'), 'rollouts': cost('rollouts'),
+      'answers': cost('answers'), 'CPU s': cost('cpu_seconds')}
 
 
-def metric_table(results: Sequence[Mapping], base: Sequence[Mapping]) -> str:
-  """The methods of one setting, a row each, under the rows of the warm starts."""
-  rows = []
-  for m in sorted({run['num_answers'] for run in base}):
-    rows.append(_metric_row(f'Warm start, {m} a rollout', [run for run in base if run['num_answers'] == m]))
-  rows += [_metric_row(LABELS[method], runs) for method, runs in by_method(results).items()]
-  return markdown(METRIC_HEADING, rows)
+def metric_tables(results: Sequence[Mapping], base: Sequence[Mapping]) -> str:
+  """The methods of one setting, a row each, under the rows of the warm starts: quality, then spread and cost."""
+  groups = {f'Warm start, {m} a rollout': [run for run in base if run['num_answers'] == m]
+            for m in sorted({run['num_answers'] for run in base})}
+  groups |= {LABELS[method]: runs for method, runs in by_method(results).items()}
+  tables = []
+  for columns in (_quality, _spread_and_cost):
+    rows = {label: columns(runs) for label, runs in groups.items()}
+    heading = next(iter(rows.values()))
+    tables.append(markdown(('method', *heading), [[label, *row.values()] for label, row in rows.items()]))
+  return '\n'.join(tables)
 
 
 DIFFERENCES = {
@@ -241,17 +249,18 @@ def decoding_table(results: Sequence[Mapping]) -> str:
              if all('30' in at(run, 'tuning', m, temperature=t) for run in runs)}
     best = max(heats, key=heats.get) if heats else 1.
     other = next((row['num_answers'] for row in runs[0]['decoding'] if row['num_answers'] != m), m)
-    ways = [*((m, dict(temperature=t)) for t in (0., *jobs.TEMPERATURES)), (m, dict(top_p=.95)), (m, dict(min_p=.05)),
-            (other, dict(temperature=1.)), (m, dict(temperature=best))]
+    ways = [*(('test', m, dict(temperature=t)) for t in (0., *jobs.TEMPERATURES)), ('test', m, dict(top_p=.95)),
+            ('test', m, dict(min_p=.05)), ('test', other, dict(temperature=1.)), ('shifted', m, dict(temperature=1.)),
+            ('test', m, dict(temperature=best))]
     cells = []
-    for asked, how in ways:
-      curves = [at(run, 'test', asked, **how) for run in runs]
+    for split, asked, how in ways:
+      curves = [at(run, split, asked, **how) for run in runs]
       cells.append(' / '.join(f'{np.mean([curve[k] for curve in curves]):.3f}' if all(k in c for c in curves) else '–'
                               for k in ('1', '30')))
     cells[-1] += f' (T {best:g})'
     rows.append([f'{LABELS[method]}, {m} a rollout', *cells])
   return markdown(('best@1 / best@30', 'greedy', *(f'T {t:g}' for t in jobs.TEMPERATURES), 'top-p 0.95', 'min-p 0.05',
-                   'other prompt', 'best T'), rows)
+                   'other prompt', 'shifted mazes', 'best T'), rows)
 
 
 def at(run: Mapping, split: str, num_answers: int, **how) -> dict[str, float]:
@@ -333,16 +342,24 @@ def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
   return lines
 
 
+NOTES = f"""Written by `python -m experiments.results` from `runs/*.json`; the plan is in `PLAN.md`. Test split, 512
+answers a problem at temperature 1, best@k exact over k-subsets, ± sample deviation over runs, in parentheses the regret
+to the exact optimum. Intervals: 95 %, bootstrap over problems and over pairs of runs with one warm start and seed; a
+star: below .05 after Holm's correction over the methods. Worst family: the lowest best of 30 over the preference
+families {", ".join(FAMILIES)}. Diversity: mean L1 distance of reward vectors. Position information: mutual
+information, in nats, between a weighting and the position of the answer that is best by it.
+"""
+DECODING_NOTES = """Small pools: 30 answers, 128 problems. Other prompt: one answer for the methods trained on several,
+and the other way round. Shifted mazes: items anywhere. Best T: by best@30 on the tuning split.
+"""
+
+
 def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str] = ()) -> str:
   """RESULTS.md; `figures` are the names of those beside it."""
   base = [r for r in results if r['setting'] == 'base']
   tables = {s: [r for r in results if r['setting'] == s] for s in group.settings}
   parts = [f'# Results on `{group.name}`\n', first_paragraph(tables) + '\n']
-  parts.append('Written by `python -m experiments.results` from `runs/*.json`; the plan is in `PLAN.md`. Test split, '
-               '512 answers a problem at temperature 1, best@k exact over k-subsets, ± sample deviation over runs, in '
-               'parentheses the regret to the exact optimum. Intervals: 95 %, bootstrap over problems and over '
-               'pairs of runs with one warm start and seed. Worst family: the lowest of best-of-30 over '
-               f'{", ".join(FAMILIES)}. A star: below .05 after Holm\'s correction over the methods.\n')
+  parts.append(NOTES)
   lines = missing(results, group)
   if lines:
     parts.append('## Missing\n\n' + '\n'.join(f'- {line}' for line in lines) + '\n')
@@ -356,7 +373,7 @@ def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str
     if not found:
       continue
     runs = [as_run(result) for result in found]
-    parts.append(f'## {titles[setting]}\n\n' + metric_table(found, base))
+    parts.append(f'## {titles[setting]}\n\n' + metric_tables(found, base))
     parts.append(two_by_two(found, group.num_answers))
     for baseline in ('grpo', 'max_at_k'):
       if len({run.method for run in runs}) > 1 and any(run.method == baseline for run in runs):
@@ -364,8 +381,7 @@ def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str
     if len({run.method for run in runs}) > 1 and any(run.method == 'grpo' for run in runs):
       parts.append('### Gap to GRPO in best@k\n\n' + gap_table(runs))
     if setting == 'tuned':
-      parts.append('### Decoding\n\nSmall pools: 30 answers, 128 problems. Other prompt: one answer for the methods '
-                   f'trained on {group.num_answers}, and the other way round.\n\n' + decoding_table([*base, *found]))
+      parts.append(f'### Decoding\n\n{DECODING_NOTES}\n{decoding_table([*base, *found])}')
   tuning = [r for r in results if r['setting'] == 'tuning']
   if tuning:
     parts.append('## Tuning\n\n' + tuning_table(results, group))

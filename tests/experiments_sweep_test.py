@@ -120,7 +120,7 @@ def test_a_tuned_run_is_measured_at_the_checkpoint_that_tuning_chose(job_result)
   # 100 steps of 10 prompts x 12 rollouts of 3 answers, after a prompt of 16 tokens each.
   assert (result['rollouts'], result['answers'], result['prompt_tokens']) == (12_000, 36_000, 192_000)
   assert result['metrics']['best_at_k']['30'] == pytest.approx(.6)
-  assert {row['split'] for row in result['decoding']} == {'tuning', 'test'}
+  assert {row['split'] for row in result['decoding']} == {'tuning', 'test', 'shifted'}
 
 
 def test_a_run_at_kl_0_is_measured_at_its_end_and_its_file_is_small(job_result, tmp_path):
@@ -143,6 +143,7 @@ def made_result(method, best, seed=0, diversity=1., setting='kl0', warm_start=0)
           'history': {'generated_tokens_total': [1, 2], 'diversity_l1_valid': [1., 1.]},
           'metrics': {'best_at_k': {'1': best, '30': best}, 'oracle': .75, 'first_answer': best, 'completion': 1.,
                       'diversity_l1': diversity, 'diversity_l1_valid': diversity, 'pareto_count': 1.,
+                      'position_information': 0., 'generated_tokens': 1280, 'num_problems': 4, 'num_candidates': 32,
                       'hypervolume': best,
                       'expected_best': {name.split('/')[1]: {'30': best} for name in names if 'expected' in name}}}
 
