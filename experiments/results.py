@@ -419,10 +419,16 @@ def _rows(columns: Mapping[str, Sequence[float]]) -> list[dict]:
 
 
 def write(group: plans.Group, folder: epath.PathLike, out: epath.PathLike) -> list[epath.Path]:
-  """Writes `results.json`, `RESULTS.md` and `figures/` in `out` from the result files in `folder`."""
+  """Writes `results.json`, `RESULTS.md` and `figures/` in `out` from the result files in `folder`.
+
+  `results.json` holds the runs of the tables; tuning runs and warm starts stay in the result files.
+
+  Returns:
+    Paths of the files written.
+  """
   results, out = read(folder), epath.Path(out)
   slim = [{name: value for name, value in result.items() if name not in ('per_problem', 'history', 'decoding')}
-          for result in results]
+          for result in results if result['setting'] in group.settings]
   for result in slim:
     result['metrics'] = {name: value for name, value in result['metrics'].items() if name != 'confidence'}
   written = [out / 'results.json', out / 'RESULTS.md']
