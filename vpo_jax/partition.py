@@ -29,7 +29,7 @@ def make_mesh(*, data: int = -1, fsdp: int = 1, tensor: int = 1, devices=None) -
   """Arranges the devices as `data × fsdp × tensor`; one of the sizes may be -1 and takes what is left.
 
   Raises:
-    ValueError: the sizes do not multiply to the number of devices.
+    ValueError: the sizes do not multiply to the number of devices, or processes cannot share out the prompts evenly.
   """
   devices = list(devices if devices is not None else jax.devices())
   sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
@@ -42,6 +42,9 @@ def make_mesh(*, data: int = -1, fsdp: int = 1, tensor: int = 1, devices=None) -
   sizes = {k: len(devices) // known if s == -1 else s for k, s in sizes.items()}
   if int(np.prod(list(sizes.values()))) != len(devices):
     raise ValueError(f'mesh sizes {sizes} must multiply to the number of devices, {len(devices)}.')
+  rows, processes = sizes['data'] * sizes['fsdp'], len({d.process_index for d in devices})
+  if rows % processes and processes % rows:
+    raise ValueError(f'mesh sizes {sizes} must let data × fsdp = {rows} divide {processes} processes or be a multiple.')
   return jax.make_mesh(tuple(sizes.values()), AXES, devices=devices, axis_types=(AxisType.Auto,) * 3)
 
 
@@ -70,9 +73,17 @@ def batch_sharding(mesh: Mesh) -> NamedSharding:
 
 
 def to_mesh(tree, mesh: Mesh):
-  """Places this process's rows `[U_local, ..]` of every array in the global batch, split by prompts."""
+  """Places this process's rows `[U_local, ..]` of every array in the global batch, split by prompts.
+
+  Every array of a tree gets its rows in the same order; on which process's devices a row lies is the mesh's matter.
+  """
   sharding = batch_sharding(mesh)
-  return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), tree)
+  if all(len({d.process_index for d in sharers}) == 1 for sharers in mesh.devices.reshape(-1, mesh.shape['tensor'])):
+    return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), tree)
+  # Devices of several processes hold the same rows, so each process needs rows of the others.
+  from jax.experimental import multihost_utils
+  whole = multihost_utils.process_allgather(jax.tree.map(np.asarray, tree), tiled=True)
+  return jax.tree.map(lambda x: jax.make_array_from_callback(x.shape, sharding, lambda index: x[index]), whole)
 
 
 def replicate_local(params, mesh: Mesh, devices: list):
@@ -89,7 +100,10 @@ def replicate_local(params, mesh: Mesh, devices: list):
 
 
 def to_host(tree):
-  """Numpy copies of global arrays on every process, whatever their sharding and the number of processes."""
+  """Numpy copies of global arrays on every process, whatever their sharding and the number of processes.
+
+  A global array is one that all processes hold together, as `to_mesh` and the learner make them.
+  """
   if jax.process_count() == 1:
     return jax.device_get(tree)
   from jax.experimental import multihost_utils
