@@ -17,7 +17,8 @@ from experiments import job as jobs
 from experiments import plans
 from vpo_jax.evaluation import atomic, compare, plots
 
-LABELS = {method: plots.style(method)[0] for method in (*plans.METHODS, 'warm_start')}
+ROWS = ('warm_start', *plans.METHODS, *(method for extra in plans.EXPLORATORY.values() for method in extra))
+LABELS = {method: plots.style(method)[0] for method in ROWS}
 NONLINEAR = ('tchebycheff', 'minimum', 'threshold_counts')
 FAMILIES = ('dirichlet_1', 'dirichlet_0.3', 'lopsided', 'nonlinear')
 PREFERENCE_K = 30
@@ -143,7 +144,7 @@ def markdown(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def by_method(results: Sequence[Mapping]) -> dict[str, list[Mapping]]:
   """Results of each method, in the order of the plan, the warm start first."""
-  found = {method: [r for r in results if r['method'] == method] for method in ('warm_start', *plans.METHODS)}
+  found = {method: [r for r in results if r['method'] == method] for method in ROWS}
   return {method: runs for method, runs in found.items() if runs}
 
 
@@ -198,7 +199,7 @@ DIFFERENCES = {
 
 def difference_table(runs: Sequence[compare.Run], baseline: str) -> str:
   """Differences of every method to `baseline`: mean, 95 % interval, a star where Holm's p is below .05."""
-  methods = [method for method in plans.METHODS if method != baseline and any(run.method == method for run in runs)]
+  methods = [method for method in ROWS if method != baseline and any(run.method == method for run in runs)]
   rows, pairs = [], {}
   for label, metric in DIFFERENCES.items():
     if all(metric in run.values for run in runs):
@@ -333,6 +334,8 @@ def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
   for setting in group.settings:
     ready = [method for method in plans.METHODS if setting != 'tuned' or method in picked]
     planned[setting] = plans.table_jobs(group, setting, picked, methods=ready)
+    if setting == 'kl0':
+      planned['exploratory'] = plans.table_jobs(group, setting, methods=plans.EXPLORATORY.get(group.name, ()))
     if len(ready) < len(plans.METHODS):
       lines.append(f'{setting}: waits for the tuning of ' + ', '.join(m for m in plans.METHODS if m not in ready) + '.')
   for title, planned_jobs in planned.items():

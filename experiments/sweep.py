@@ -79,6 +79,8 @@ def whole(sweep: Sweep) -> None:
   sweep.do('Warm starts', plans.base_jobs(group))
   for setting in group.settings:
     sweep.do(f'Table {setting}', plans.table_jobs(group, setting, chosen))
+  if plans.EXPLORATORY.get(group.name):
+    sweep.do('Exploratory', plans.table_jobs(group, 'kl0', methods=plans.EXPLORATORY[group.name]))
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ STYLES = {  # method: label, colour, line
     'gdpo': ('GDPO', _RED, ':'),
     'maxrl': ('MaxRL', _RED, '-.'),
     'multi_rlvr': ('Multi-RLVR', _ORANGE, '-'),
+    'multi_rlvr_copies': ('Multi-RLVR, copies paid', _ORANGE, ':'),
     'set_max': ('Set max', _ORANGE, '--'),
     'random_weights': ('Random weights', _SKY, '--'),
     'max_at_k': ('Max@K', _GREEN, '-'),
