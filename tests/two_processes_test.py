@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 
@@ -40,11 +41,12 @@ def found(tmp_path_factory):
 
 
 def test_rollouts_of_both_are_those_of_one_process(found):
-  expected, _, _ = two_processes.sample(random_params(two_processes.CONFIG), slice(0, 8))
+  params, devices = random_params(two_processes.CONFIG), jax.local_devices()[:4]
+  expected = two_processes.sample(two_processes.on_mesh(params, devices)[1], devices, slice(0, 8))
   actual = expected.replace(**{
       name: np.concatenate([process[f'rollouts/{name}'] for process in found]) for name in vars(expected)})
-  assert_replays(actual, random_params(two_processes.CONFIG), two_processes.CONFIG, *two_processes.batch(),
-                 two_processes.SAMPLING, seed=two_processes.SEED, step=two_processes.STEP)
+  assert_replays(actual, params, two_processes.CONFIG, *two_processes.batch(), two_processes.SAMPLING,
+                 seed=two_processes.SEED, step=two_processes.STEP)
   assert (actual.tokens == expected.tokens).all(-1).mean() > .9  # Both right where two tokens are nearly tied.
 
 
