@@ -20,7 +20,7 @@ CONFIG = ROOT / 'tests' / 'tiny_config.py'
 @contextlib.contextmanager
 def devices(count):
   """What a training in this process sees: the first so many devices."""
-  first = jax.devices()[:count]
+  first = jax.local_devices()[:count]
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(jax, 'devices', lambda *backend: first)
     yield
