@@ -166,6 +166,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_checkpoint(m
   assert [row['step'] for row in rows(tmp_path)] == list(range(1, 7))
 
 
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # Of Orbax's writers, still at work.
 def test_a_checkpoint_that_cannot_be_written_stops_the_run_and_leaves_the_one_before(
     monkeypatch, caplog, warm_start, tmp_path):
   old = resource.getrlimit(resource.RLIMIT_FSIZE)
