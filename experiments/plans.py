@@ -21,7 +21,7 @@ CORE_SEEDS = 3
 SUBSET_METHODS = ('max_at_k', 'vpo_subsets')
 SETTINGS = ('tuned', 'paper', 'kl0')
 TUNING_SEED = 99  # No final run has it.
-KL, RATE, K = 'loss.kl_coef', 'optimizer.learning_rate', 'experience.advantage.k'
+KL, KL_KIND, RATE, K = 'loss.kl_coef', 'loss.kl_kind', 'optimizer.learning_rate', 'experience.advantage.k'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +61,8 @@ GROUPS = {group.name: group for group in (
           grid=product(rate=(2.5e-4, 7e-4), kl=(0., 1e-3, .03, .1)),
           subset_grid=product(rate=(2.5e-4, 7e-4), kl=(0., .1), k=(8, 16))),
     Group('maze_hard', num_answers=5, settings=('tuned',), warm_starts=1, seeds=3,
-          grid=product(rate=(2.5e-4, 7e-4), kl=(0., .03)),
-          subset_grid=product(rate=(7e-4,), kl=(0., .03), k=(8, 15))),
+          grid=product(rate=(1e-4, 2.5e-4), kl=(0., .03)),
+          subset_grid=product(rate=(2.5e-4,), kl=(0., .03), k=(8, 15))),
 )}
 
 
@@ -106,8 +106,9 @@ class Job:
 
 
 def _slug(overrides: Mapping[str, float]) -> str:
-  short = {RATE: 'lr', KL: 'kl'}
-  return '_'.join(f'{short.get(name, name.split(".")[-1])}{value:g}' for name, value in sorted(overrides.items()))
+  short = {RATE: 'lr', KL: 'kl', KL_KIND: ''}
+  text = lambda value: value if isinstance(value, str) else f'{value:g}'
+  return '_'.join(short.get(name, name.split('.')[-1]) + text(value) for name, value in sorted(overrides.items()))
 
 
 def seed_of(warm_start: int, index: int) -> int:

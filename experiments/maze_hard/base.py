@@ -16,10 +16,16 @@ def shared_config():
 
 
 def method_config(*, num_answers: int, advantage: dict):
-  """A reinforcement run: 10 prompts × 35 answers a step, 1.2 M generated tokens from the warm start."""
+  """A reinforcement run: 20 prompts × 35 answers a step, 1.6 M generated tokens from the warm start.
+
+  With 10 prompts and the small maze's learning rate, the few successes of a step decide, and GRPO ends on one route for
+  all mazes (completion .45 after 13 steps, .20 after 80).
+  """
   c = small.method_config(num_answers=num_answers, advantage=advantage)
   c.task.name = 'maze_hard'
   c.init_from = 'runs/maze_hard/warm_start'
-  c.token_budget = 1_200_000
+  c.token_budget = 1_600_000
+  c.experience.prompts = 20
   c.experience.rollouts = 35 // num_answers
+  c.optimizer.learning_rate = 2.5e-4
   return c

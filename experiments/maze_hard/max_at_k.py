@@ -2,7 +2,7 @@ r"""Max@K on single answers: credit for being the best of 8 by the scalar.
 
   python -m vpo_jax.train --config experiments/maze_hard/max_at_k.py --workdir runs/maze_hard/max_at_k
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About MINUTES CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
 """
 
 from experiments.maze_hard.base import method_config

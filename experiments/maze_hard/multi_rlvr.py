@@ -2,7 +2,7 @@ r"""Multi-RLVR: five answers a rollout, the sum of their scalars.
 
   python -m vpo_jax.train --config experiments/maze_hard/multi_rlvr.py --workdir runs/maze_hard/multi_rlvr
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About MINUTES CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
 """
 
 from experiments.maze_hard.base import NUM_ANSWERS, method_config

@@ -2,7 +2,7 @@ r"""Set-max, VPO's ablation: five answers a rollout, the best one by the fixed w
 
   python -m vpo_jax.train --config experiments/maze_hard/set_max.py --workdir runs/maze_hard/set_max
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About MINUTES CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
 """
 
 from experiments.maze_hard.base import NUM_ANSWERS, method_config

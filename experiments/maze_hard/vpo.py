@@ -2,7 +2,7 @@ r"""VPO: five answers a rollout, the best one under each of 100 random weighting
 
   python -m vpo_jax.train --config experiments/maze_hard/vpo.py --workdir runs/maze_hard/vpo
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About MINUTES CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
 """
 
 from experiments.maze_hard.base import NUM_ANSWERS, method_config

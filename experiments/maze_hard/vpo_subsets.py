@@ -2,7 +2,7 @@ r"""VPO's set reward over all 8-subsets of 35 independent answers.
 
   python -m vpo_jax.train --config experiments/maze_hard/vpo_subsets.py --workdir runs/maze_hard/vpo_subsets
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About MINUTES CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
 """
 
 from experiments.maze_hard.base import method_config
