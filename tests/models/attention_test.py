@@ -54,8 +54,9 @@ def test_decoding_attends_as_the_whole_continuation_does():
   to_cache = lambda x: x.transpose(0, 1, 3, 2, 4)  # Head-major.
   for step in range(C):
     unwritten = lambda x, step=step: np.where(np.arange(C)[:, None, None] <= step, x, 1e3)  # Of an earlier batch, say.
-    actual = decode(q[:, :, step], to_cache(unwritten(k)), to_cache(unwritten(v)), prefix_k.swapaxes(1, 2),
-                    prefix_v.swapaxes(1, 2), LENGTHS, np.int32(step))
+    keys = to_cache(unwritten(k)).swapaxes(3, 4)  # Positions last.
+    actual = decode(q[:, :, step], keys, to_cache(unwritten(v)), prefix_k.swapaxes(1, 2), prefix_v.swapaxes(1, 2),
+                    LENGTHS, np.int32(step))
     np.testing.assert_allclose(actual, expected[:, :, step], atol=1e-5)
 
 

@@ -167,7 +167,7 @@ def decode_step(params: Params, config: ModelConfig, tokens: jax.Array, step: ja
     step: `[]` int32.
     prefix: per layer, `[U, K, P, H]` head-major keys and values of the prompts.
     prompt_lengths: `[U]`.
-    cache: per layer, `[U, G, K, C, H]` keys and values of the continuations.
+    cache: per layer, `[U, G, K, H, C]` keys and `[U, G, K, C, H]` values of the continuations.
 
   Returns:
     `[U, G, D]` hidden states that predict token `step + 1`, and the cache with this token written.
@@ -178,8 +178,9 @@ def decode_step(params: Params, config: ModelConfig, tokens: jax.Array, step: ja
   for i, weights in enumerate(params['layers']):
 
     def attend(q, k, v, i=i):
-      write = lambda block, new: jax.lax.dynamic_update_slice_in_dim(block, new[:, :, :, None], step, axis=3)
-      kv = KeyValues(write(cache[i].k, k), write(cache[i].v, v))
+      write = jax.lax.dynamic_update_slice_in_dim
+      kv = KeyValues(
+          write(cache[i].k, k[..., None], step, axis=4), write(cache[i].v, v[:, :, :, None], step, axis=3))
       return attention.decode_attention(q, kv.k, kv.v, prefix[i].k, prefix[i].v, prompt_lengths, step), kv
 
     x, kv = _block(weights, config, x, angles, attend)

@@ -33,7 +33,8 @@ class SamplerState:
     step: `[]` int32 index of the token sampled last.
     prompt_lengths: `[U']` int32.
     prefix: per layer, `[U', K, P, H]` keys and values of the prompts.
-    cache: per layer, `[U', G', K, c, H]` keys and values of the responses; c grows with the segments.
+    cache: per layer, `[U', G', K, H, c]` keys and `[U', G', K, c, H]` values of the responses; c grows with the
+      segments.
   """
 
   tokens: jax.Array
@@ -78,13 +79,14 @@ def prefill(params, prompts: jax.Array, prompt_lengths: jax.Array, requests: jax
   head_major = lambda x: x.transpose(0, 1, 3, 2, 4)  # [L, U, P, K, H] -> [L, U, K, P, H]
   per_layer = lambda x: [head_major(x)[i] for i in range(config.num_layers)]
   prefix = tuple(map(KeyValues, per_layer(kv.k), per_layer(kv.v)))
-  empty = jnp.zeros((u, g, config.num_kv_heads, 0, config.head_dim), config.dtype)
+  empty = KeyValues(*(jnp.zeros((u, g, config.num_kv_heads, *shape), config.dtype)
+                      for shape in ((config.head_dim, 0), (0, config.head_dim))))
   blank = jnp.zeros((r, max_new_tokens))
   state = SamplerState(
       tokens=blank.astype(jnp.int32), logprobs=blank, sampling_logprobs=blank, lengths=jnp.zeros(r, jnp.int32),
       finished=jnp.zeros(r, bool), rows=jnp.arange(r, dtype=jnp.int32), requests=requests.reshape(r),
       last=jnp.zeros(r, jnp.int32), running=jnp.ones(r, bool), step=jnp.int32(-1), prompt_lengths=prompt_lengths,
-      prefix=prefix, cache=(KeyValues(empty, empty),) * config.num_layers)
+      prefix=prefix, cache=(empty,) * config.num_layers)
   return _append(state, logits, seed, train_step, sampling)
 
 
@@ -95,10 +97,10 @@ def decode_segment(params, state: SamplerState, seed: jax.Array, train_step: jax
   Returns:
     The state with the cache grown to `cache_size`, and the number of rows still running, `[]`.
   """
-  grow = cache_size - state.cache[0].k.shape[3]
-  state = state.replace(
-      cache=jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, grow), (0, 0))), state.cache))
-  u, g = state.cache[0].k.shape[:2]
+  *_, size, _ = state.cache[0].v.shape
+  grown = lambda x, axis: jnp.pad(x, [(0, cache_size - size if i == axis else 0) for i in range(5)])
+  state = state.replace(cache=tuple(KeyValues(grown(kv.k, 4), grown(kv.v, 3)) for kv in state.cache))
+  u, g = state.cache[0].v.shape[:2]
   params = transformer.unstacked(params, config)
 
   def more(state):
