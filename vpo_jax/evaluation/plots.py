@@ -60,6 +60,11 @@ def _figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list
   return figure, axes
 
 
+def _legend(figure: Figure) -> None:
+  """Names the lines above the axes, where they cover none of them."""
+  figure.legend(loc='outside upper center', ncols=2, frameon=False)
+
+
 def _band(ax: Axes, method: str, x: Sequence[float], rows: np.ndarray, marker: str | None = None) -> None:
   """Draws the mean of the seeds in `rows` `[seeds, x]` in a band from the lowest to the highest."""
   label, colour, line = style(method)
@@ -89,7 +94,7 @@ def best_at_k(curves: Mapping[str, Sequence[Mapping[int, float]]], oracle: float
   ax.set_xticks(ticks, [str(k) for k in ticks])
   ax.minorticks_off()
   ax.set(xlabel='k, answers tried', ylabel='best@k, scalar reward', title=title)
-  ax.legend(frameon=False)
+  _legend(figure)
   return figure
 
 
@@ -112,7 +117,7 @@ def temperatures(points: Mapping[str, Mapping[float, Sequence[tuple[float, float
     for heat, centre in zip(heats, centres, strict=True):
       ax.annotate(f'T {heat:g}', centre, xytext=(4, 4), textcoords='offset points', fontsize=7, color=colour)
   ax.set(xlabel='best@1, scalar reward', ylabel='best@30, scalar reward')
-  ax.legend(frameon=False)
+  _legend(figure)
   return figure
 
 
@@ -140,7 +145,7 @@ def diversity_over_training(histories: Mapping[str, Sequence[Sequence[Mapping]]]
   names = {'diversity_l1': 'all answers', 'diversity_l1_valid': 'successful answers'}
   ax.set(xlabel='generated tokens, millions', ylabel=f'reward L1, {names.get(metric, metric)}')
   ax.set_ylim(bottom=0)
-  ax.legend(frameon=False)
+  _legend(figure)
   return figure
 
 
