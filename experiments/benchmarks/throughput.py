@@ -3,9 +3,9 @@ r"""Speed of the sampler, of the learner and of a whole step on one machine, as 
   taskset -c 0 python -m experiments.benchmarks.throughput > throughput.json
   taskset -c 0 python -m experiments.benchmarks.throughput --peer earlier.json   # adds ratios to earlier figures
 
-About 3 CPU minutes. What is timed are the classes that `vpo_jax.train` runs, with a task whose reward costs nothing.
+About 4 CPU minutes. What is timed are the classes that `vpo_jax.train` runs, with a task whose reward costs nothing.
 No response has a stop token in the timed part, so every row decodes all its tokens. A shared machine stretches wall
-seconds; CPU seconds of the process, the minimum of the repeats, are the figures to compare. See RESULTS.md.
+seconds; CPU seconds of the process, the minimum of the repeats, are the figures to compare. Linux. See RESULTS.md.
 """
 
 import argparse
@@ -253,12 +253,15 @@ def main() -> None:
   for name, value in sizes.items():
     parser.add_argument('--' + name.replace('_', '-'), type=int, default=value)
   parser.add_argument('--qk-norm', action=argparse.BooleanOptionalAction, default=True)
-  parser.add_argument('--peer', type=pathlib.Path, help='JSON with the same keys, to compare with')
+  parser.add_argument('--peer', type=pathlib.Path, help='JSON with the keys of COMPARED, to compare with')
   shape = parser.parse_args()
-  peer = json.loads(shape.peer.read_text()) if shape.peer else None
+  peer = json.loads(shape.peer.read_text()) if shape.peer else {}
   del shape.peer
   if shape.batch % shape.rollouts:
     parser.error(f'{shape.batch=} must be a multiple of {shape.rollouts=}.')
+  for name, value in peer.get('shape', {}).items():
+    if name != 'reps' and vars(shape).get(name, value) != value:
+      parser.error(f'{name}={vars(shape)[name]} must be {value}, as in the figures of --peer.')
   jax.config.update('jax_enable_compilation_cache', False)  # Or compile times would be those of a disk.
   figures = benchmark(shape)
   if peer:
