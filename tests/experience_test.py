@@ -151,6 +151,16 @@ def test_demonstrations_are_a_function_of_the_step_and_cycle_through_the_numbers
   assert (batches[0].prompts != batches[2].prompts).any()
 
 
+def test_each_kind_of_demonstration_goes_through_all_examples(monkeypatch):
+  asked = []
+  draw = Examples.__call__
+  monkeypatch.setattr(Examples, '__call__', lambda self, step: asked.append(step) or draw(self, step))
+  source = Demonstrations(TASK, make_learner(), seed=3, num_answers=(1, 2), prompts=(1, 1))
+  for step in range(4):
+    source(None, step)
+  assert asked == [0, 0, 1, 1]
+
+
 class TenExamples:
   """A task whose training split has ten examples."""
 

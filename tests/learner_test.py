@@ -82,11 +82,11 @@ def assert_close(actual, expected, tolerance):
 def test_gradient_at_ratio_one_is_the_policy_gradient(temperature):
   batch = random_batch()
 
-  def objective(params):
+  def objective(params, temperature):
     logprobs, mask = row_logprobs(params, batch, temperature)
     return -(mask * batch.advantages[..., None] * logprobs).sum() / mask.sum()
 
-  expected = jax.device_get(jax.jit(jax.grad(objective))(some_params()))
+  expected = jax.device_get(jax.jit(jax.grad(objective))(some_params(), temperature))
   assert_close(gradient(make_learner(), batch, temperature=temperature), expected, 1e-5)
 
 
