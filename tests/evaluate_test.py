@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-import tiny_run
 
+from tests import tiny_run
 from vpo_jax import evaluate as evaluate_lib
 from vpo_jax.evaluate import evaluate
 from vpo_jax.train import train

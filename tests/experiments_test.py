@@ -9,8 +9,8 @@ import textwrap
 import types
 
 import pytest
-import tiny_run
 
+from tests import tiny_run
 from vpo_jax import advantages, config, partition, tasks
 from vpo_jax import evaluate as evaluate_lib
 from vpo_jax import train as train_lib

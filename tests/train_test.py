@@ -13,9 +13,9 @@ import time
 import jax
 import numpy as np
 import pytest
-import tiny_run
-from tiny_run import rows, settings, without_time
 
+from tests import tiny_run
+from tests.tiny_run import rows, settings, without_time
 from vpo_jax import checkpoint, config, logging, tasks
 from vpo_jax import train as train_lib
 from vpo_jax.experience import SampledAnswers
@@ -120,10 +120,17 @@ def test_sigterm_stops_after_the_step(monkeypatch, warm_start, tmp_path):
 def test_a_second_signal_does_not_wait():
   with train_lib._StopSignals() as stop:
     os.kill(os.getpid(), signal.SIGINT)
-    assert stop.received == 'SIGINT'
+    assert stop.agreed() == signal.SIGINT
     with pytest.raises(KeyboardInterrupt):
       os.kill(os.getpid(), signal.SIGINT)
   assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_all_processes_stop_where_one_got_a_signal(monkeypatch):
+  monkeypatch.setattr(jax, 'process_count', lambda: 2)
+  for of_other, expected in ((signal.SIGTERM, signal.SIGTERM), (0, 0)):
+    monkeypatch.setattr(train_lib.multihost_utils, 'process_allgather', lambda x, other=of_other: np.array([x, other]))
+    assert train_lib._StopSignals().agreed() == expected
 
 
 def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(monkeypatch, capsys, copy, warm_start, tmp_path):

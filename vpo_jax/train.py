@@ -19,6 +19,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 from etils import epath
+from jax.experimental import multihost_utils
 
 from vpo_jax import checkpoint, config, logging, partition, tasks
 from vpo_jax.experience import Demonstrations, SampledAnswers
@@ -68,7 +69,7 @@ def train(workdir: epath.PathLike, settings) -> TrainState:
     stop = stack.enter_context(_StopSignals())
     if run.unfinished(done, totals):
       run.experience.warm_up(state.params)
-    clock = _Clock()
+    clock, stopped_by = _Clock(), 0
 
     while run.unfinished(done, totals):
       batch, measured = run.experience(state.params, done)
@@ -87,16 +88,17 @@ def train(workdir: epath.PathLike, settings) -> TrainState:
       if saved.due(done):
         saved.save(done, state, totals)
         log.sync()
-      if stop.received:
+      stopped_by = stop.agreed()
+      if stopped_by:
         break
 
     if done and saved.latest_step() != done:
       saved.save(done, state, totals)
     saved.wait()
-  if stop.received:
-    print(f'Stopped by {stop.received} after step {done}; the same command goes on from there. The results so far are '
-          f'in {workdir}.')
-    raise SystemExit(128 + getattr(signal, stop.received))
+  if stopped_by:
+    print(f'Stopped by {signal.Signals(stopped_by).name} after step {done}; the same command goes on from there. The '
+          f'results so far are in {workdir}.')
+    raise SystemExit(128 + stopped_by)
   print(f'Trained to step {done}. The results are in {workdir}.')
   return state
 
@@ -212,7 +214,13 @@ class _StopSignals(contextlib.AbstractContextManager):
   """Notes Ctrl-C and SIGTERM so that the loop can save after its step; a second one ends at once."""
 
   def __init__(self):
-    self.received = ''
+    self.received = 0
+
+  def agreed(self) -> int:
+    """The signal that any process got, 0 for none. All ask after the same step, so that all stop after the same one."""
+    if jax.process_count() == 1:
+      return self.received
+    return int(multihost_utils.process_allgather(np.int32(self.received)).max())
 
   def __enter__(self):
     self._old = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -226,7 +234,7 @@ class _StopSignals(contextlib.AbstractContextManager):
     if self.received:
       self.__exit__()
       os.kill(os.getpid(), number)
-    self.received = signal.Signals(number).name
+    self.received = number
 
 
 class _Clock:
