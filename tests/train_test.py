@@ -118,12 +118,17 @@ def test_sigterm_stops_after_the_step(monkeypatch, warm_start, tmp_path):
 
 
 def test_a_second_signal_does_not_wait():
-  with train_lib._StopSignals() as stop:
-    os.kill(os.getpid(), signal.SIGINT)
-    assert stop.agreed() == signal.SIGINT
-    with pytest.raises(KeyboardInterrupt):
+  # A run in the background starts with Ctrl-C ignored, as does its test.
+  before = signal.signal(signal.SIGINT, signal.default_int_handler)
+  try:
+    with train_lib._StopSignals() as stop:
       os.kill(os.getpid(), signal.SIGINT)
-  assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+      assert stop.agreed() == signal.SIGINT
+      with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+  finally:
+    signal.signal(signal.SIGINT, before)
 
 
 def test_all_processes_stop_where_one_got_a_signal(monkeypatch):
