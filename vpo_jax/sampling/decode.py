@@ -138,7 +138,6 @@ def _append(state, logits, seed, train_step, sampling):
   step = state.step + 1
   draws = uniforms(seed, train_step, state.requests, step, logits.shape[-1])
   token, logprob, sampling_logprob = draw_token(draws, logits, sampling)
-  token = jnp.where(state.running, token, 0)
   stops = state.running & is_stop(token, sampling)
   # Rows that ended write nowhere: an index behind the last row is dropped.
   at = jnp.where(state.running, state.rows, state.tokens.shape[0])
