@@ -67,7 +67,8 @@ def test_filters_keep_by_hand(probs, settings, kept, shift):
   np.testing.assert_array_equal(actual[:kept], logits[0, :kept])
 
 
-@hypothesis.settings(max_examples=300)
+@hypothesis.settings(max_examples=100)
+@hypothesis.example(np.zeros((2, 12), np.float32), dict(top_k=0, top_p=1 - 1e-9, min_p=0.))  # 1 in float32.
 @hypothesis.given(hnp.arrays(np.float32, (2, 12), elements=st.sampled_from([-90., -3., 0., .5, 1., 40.])
                              | st.floats(-100, 100, width=32).filter(lambda x: abs(x) > 1e-6)), filters)
 def test_filters_keep_something_and_what_they_promise(logits, settings):
@@ -83,9 +84,9 @@ def test_filters_keep_something_and_what_they_promise(logits, settings):
     if settings['min_p'] == 0:
       among = np.sort(row)[::-1][: min(settings['top_k'], 12) or 12]
       mass = np.sort(scipy.special.softmax(among.astype(np.float64)))[::-1][: keep.sum()]
-      # Reached, and by no token too many.
+      # Reached, and by no token too many, up to rounding to float32.
       assert mass.sum() >= settings['top_p'] - 5e-6
-      assert settings['top_p'] == 1 or keep.sum() == 1 or mass[:-1].sum() < settings['top_p']
+      assert settings['top_p'] == 1 or keep.sum() == 1 or mass[:-1].sum() < settings['top_p'] + 5e-6
 
 
 @hypothesis.settings(max_examples=60)
@@ -104,6 +105,7 @@ def test_long_vocabularies_are_filtered_as_by_a_full_sort(seed, scale, settings)
     np.testing.assert_array_equal(left[np.isfinite(left)], row[np.isfinite(left)])
 
 
+@hypothesis.example(145_951, 0, dict(top_k=0, top_p=1., min_p=0.))  # Two of 1e4 that are 9 apart: log-prob -1.2e-4.
 @hypothesis.given(st.integers(0, 2**32 - 1), temperatures, filters)
 def test_draws_are_finite_and_kept(seed, temperature, settings):
   rng = np.random.default_rng(seed)

@@ -69,8 +69,9 @@ def draw_token(uniforms: jax.Array, logits: jax.Array, params: SamplingParams
     were drawn from (0 when greedy).
   """
   greedy = params.temperature == 0
-  # Shifted first: the likeliest is 0 at any temperature, and the others may go to -inf, but none to +inf.
-  tempered = (logits - logits.max(axis=-1, keepdims=True)) / jnp.where(greedy, 1.0, params.temperature)
+  # The likeliest is 0 at any temperature: the others may go to -inf, but none to +inf, and log-probs near 0 are exact.
+  logits = logits - logits.max(axis=-1, keepdims=True)
+  tempered = logits / jnp.where(greedy, 1.0, params.temperature)
   any_filter = (params.top_k > 0) | (params.top_p < 1) | (params.min_p > 0)
   kept = jax.lax.cond(any_filter, lambda x: filtered_logits(x, params), lambda x: x, tempered)
   perturbed = jnp.where(greedy, logits, kept - jnp.log(-jnp.log(uniforms)))
