@@ -23,7 +23,7 @@ def make_learner(num_devices=1, *, fsdp=1, tensor=1, micro_batches=1, updates_pe
                  aggregation='token-mean', learning_rate=0.02):
   # `trace` without decay keeps the gradient itself in the state, where a test can read it.
   optimizer = optax.chain(optax.trace(decay=0.0), optax.sgd(learning_rate))
-  loss = LossSettings(clip_low=0.2, clip_high=0.2, dual_clip=3.0, kl_coef=kl_coef, kl_kind='low_var_kl',
+  loss = LossSettings(clip_low=0.2, clip_high=0.3, dual_clip=3.0, kl_coef=kl_coef, kl_kind='low_var_kl',
                       aggregation=aggregation)
   mesh = partition.make_mesh(fsdp=fsdp, tensor=tensor, devices=jax.devices()[:num_devices])
   return Learner(CONFIG, optimizer, loss, mesh, micro_batches=micro_batches, updates_per_batch=updates_per_batch)
@@ -187,6 +187,19 @@ def test_temperature_is_in_every_logprob(temperature):
       make_learner(kl_coef=0.01), batch.replace(old_logprobs=old), reference=reference, temperature=temperature)
   np.testing.assert_allclose(metrics['ratio'], 1, rtol=1e-5)
   np.testing.assert_allclose(metrics['kl_reference'], 0, atol=1e-9)
+
+
+@pytest.mark.parametrize('ratio,advantage,loss,metric', [
+    (2.0, 1.0, -1.3, 'clip_fraction'), (0.5, -1.0, 0.8, 'clip_fraction'), (5.0, -1.0, 3.0, 'dual_clip_fraction')])
+def test_each_clip_bounds_its_side(ratio, advantage, loss, metric):
+  learner, batch = make_learner(kl_coef=0.01), random_batch()
+  old = learner.logprobs(some_params(), batch, 1.0) - np.log(ratio)
+  batch = batch.replace(old_logprobs=old, advantages=np.full((U, G), advantage, np.float32))
+  state, metrics = updated(learner, batch, reference=learner.start(some_params()).params)
+  np.testing.assert_allclose(metrics['loss'], loss, rtol=1e-5)
+  assert metrics[metric] == 1
+  for gradient in jax.tree.leaves(jax.device_get(state.opt_state[0].trace)):
+    np.testing.assert_allclose(gradient, 0, atol=1e-6)
 
 
 def test_entropy_is_that_of_the_tempered_policy():
