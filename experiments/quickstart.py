@@ -35,7 +35,7 @@ RUNS = {
 SHOWN = ('grpo', 'grpo_kl', 'vpo', 'vpo_subsets')
 POOL = ('--config.eval.num_candidates=120',)
 TEMPERATURES = (.5, .7, 1., 1.3)
-MAZE = 0  # The test maze that is drawn: the first, not the prettiest.
+MAZE = 0  # The tuning maze that is drawn: the first, not the prettiest.
 ROUTES = 3
 
 
@@ -75,11 +75,11 @@ def temperature_points(policy: Policy, step: int) -> list[list[float]]:
 
 
 def drawn_routes(policy: Policy, step: int) -> list[list[int]]:
-  """What the policy answers to test maze `MAZE`: `ROUTES` answers, from one rollout where it can."""
+  """What the policy answers to tuning maze `MAZE`: `ROUTES` answers, from one rollout where it can."""
   settings = policy.settings
   task = tasks.make(**settings['task'])
   m = settings['experience']['num_answers']
-  example = task.examples('test')[MAZE]
+  example = task.examples('tuning')[MAZE]
   loop = RolloutLoop(make_model(task, settings['model']), max_new_tokens=task.response_width(m), segments=1)
   prompts = stack_prompts(task, [example], m)
   rollouts = ROUTES // m
@@ -138,8 +138,8 @@ def write(root: epath.Path) -> epath.Path:
   atomic.write_atomically(out / 'table.md', table(found, starts).encode())
   print('\n' + table(found, starts))
   first = next(iter(found.values()))
-  print(f'{first.summary["num_problems"]} test mazes, {first.summary["num_candidates"]} answers each, one warm start, '
-        f'one seed; the best possible scalar is {first.summary["oracle"]:.3f}.')
+  print(f'{first.summary["num_problems"]} tuning mazes, {first.summary["num_candidates"]} answers each, one warm '
+        f'start, one seed; the best possible scalar is {first.summary["oracle"]:.3f}.')
 
   plots.save(best_at_k_figure({'warm_start': workdir.read(folders['grpo'], 0)} | found), out / 'best_at_k.png')
   points = {label: {t: [(one, thirty)] for t, one, thirty in json.loads((folder / 'temperatures.json').read_text())}
@@ -149,7 +149,7 @@ def write(root: epath.Path) -> epath.Path:
              out / 'diversity.png')
   task = tasks.make(**json.loads((folders['vpo'] / 'config.json').read_text())['config']['task'])
   routes = {label: json.loads((folder / 'routes.json').read_text()) for label, folder in folders.items()}
-  plots.save(plots.maze(task.examples('test')[MAZE]['cells'], task.size, routes), out / 'maze.png')
+  plots.save(plots.maze(task.examples('tuning')[MAZE]['cells'], task.size, routes), out / 'maze.png')
   pools = {label: found[label].pool for label in ('grpo', 'vpo')}
   success = np.concatenate([pool.rewards[pool.success] for pool in pools.values()])
   pair = plots.trade_off(success) if len(success) > 1 else (0, 1)
