@@ -23,14 +23,14 @@ help:
 	@echo 'make test        the tests'
 	@echo 'make test-slow   the tests of minutes'
 	@echo 'make lint        ruff'
-	@echo 'make sweep-core  the core methods over seeds'
-	@echo 'make sweep       all methods over seeds'
+	@echo 'make sweep-core  the core methods over seeds, anew'
+	@echo 'make sweep       all methods over seeds, those runs that have no result yet'
 
 quickstart: $(INSTALLED)
 	$(RUN) -m experiments.quickstart
 
 sweep-core: $(INSTALLED)
-	$(RUN) -m experiments.sweep --core
+	$(RUN) -m experiments.sweep --core --rerun
 
 sweep: $(INSTALLED)
 	$(RUN) -m experiments.sweep

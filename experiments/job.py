@@ -1,4 +1,4 @@
-r"""One run of a comparison in its own process: trains, measures, and leaves one small result file.
+r"""One run of a comparison in its own process: trains, measures, and leaves small files: its result, its pool's rewards.
 
   python -m experiments.job JSON --runs FOLDER --results FOLDER [--config.field=value ...]
 
@@ -189,6 +189,7 @@ def run(job: plans.Job, runs: epath.PathLike, results: epath.PathLike | None, ov
     measured = {'metrics': {'choice': {str(s): value for s, value in choices.items()}}}
   else:
     pool = policy.pool(step, split=job.split, num_answers=m)
+    pool.save(epath.Path(results) / f'{job.name}.npz')
     values = summary.per_problem(pool)
     measured = {
         'metrics': summary.summary(pool, values),

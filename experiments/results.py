@@ -78,10 +78,9 @@ class Bar:
   holds: bool | None
 
 
-def core_bars(results: Sequence[Mapping], seeds: int = plans.CORE_SEEDS) -> list[Bar]:
-  """The bars of PLAN.md, on the first `seeds` runs at KL 0 from each warm start."""
-  core = [result for result in results if result['setting'] == 'kl0' and result['method'] in plans.CORE_METHODS
-          and result['seed'] - plans.seed_of(result['warm_start_seed'], 0) < seeds]
+def core_bars(results: Sequence[Mapping]) -> list[Bar]:
+  """The bars of PLAN.md, on the core methods at KL 0."""
+  core = [result for result in results if result['setting'] == 'kl0' and result['method'] in plans.CORE_METHODS]
   runs = [as_run(result) for result in core]
 
   def gap(baseline, least, strict):
@@ -331,7 +330,7 @@ def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
   names, lines = {result['name'] for result in results}, []
   picked = chosen(results, group)
   planned = {'tuning': plans.tuning_jobs(group), 'warm starts': plans.base_jobs(group)}
-  for setting in group.settings:
+  for setting in group.seeds:
     ready = [method for method in plans.METHODS if setting != 'tuned' or method in picked]
     planned[setting] = plans.table_jobs(group, setting, picked, methods=ready)
     if setting == 'kl0':
@@ -360,13 +359,13 @@ and the other way round. Shifted mazes: items anywhere. Best T: by best@30 on th
 def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str] = ()) -> str:
   """RESULTS.md; `figures` are the names of those beside it."""
   base = [r for r in results if r['setting'] == 'base']
-  tables = {s: [r for r in results if r['setting'] == s] for s in group.settings}
+  tables = {s: [r for r in results if r['setting'] == s] for s in group.seeds}
   parts = [f'# Results on `{group.name}`\n', first_paragraph(tables) + '\n']
   parts.append(NOTES)
   lines = missing(results, group)
   if lines:
     parts.append('## Missing\n\n' + '\n'.join(f'- {line}' for line in lines) + '\n')
-  if 'kl0' in group.settings:
+  if 'kl0' in group.seeds:
     bars = core_bars(results)
     word = {True: 'holds', False: '**fails**', None: 'open'}
     parts.append('## Bars of the plan\n\n' + markdown(
@@ -397,7 +396,7 @@ def drawn(results: Sequence[Mapping], group: plans.Group) -> dict:
   """Figures by name, of the tables that have runs."""
   figures = {}
   base = [r for r in results if r['setting'] == 'base' and r['num_answers'] == 1]
-  for setting in group.settings:
+  for setting in group.seeds:
     methods = by_method([r for r in results if r['setting'] == setting])
     if not methods:
       continue
@@ -431,7 +430,7 @@ def write(group: plans.Group, folder: epath.PathLike, out: epath.PathLike) -> li
   """
   results, out = read(folder), epath.Path(out)
   slim = [{name: value for name, value in result.items() if name not in ('per_problem', 'history', 'decoding')}
-          for result in results if result['setting'] in group.settings]
+          for result in results if result['setting'] in group.seeds]
   for result in slim:
     result['metrics'] = {name: value for name, value in result['metrics'].items() if name != 'confidence'}
   written = [out / 'results.json', out / 'RESULTS.md']

@@ -65,7 +65,7 @@ def core(sweep: Sweep) -> bool:
 
 def core_jobs(group: plans.Group) -> list[plans.Job]:
   """GRPO, VPO and Multi-RLVR at KL 0, three seeds from each warm start."""
-  return plans.table_jobs(group, 'kl0', methods=plans.CORE_METHODS, seeds=plans.CORE_SEEDS)
+  return plans.table_jobs(group, 'kl0', methods=plans.CORE_METHODS)
 
 
 def whole(sweep: Sweep) -> None:
@@ -75,9 +75,9 @@ def whole(sweep: Sweep) -> None:
   chosen = results.chosen(results.read(sweep.found), group)
   print('Chosen on the tuning split:')
   for method, overrides in chosen.items():
-    print(f'  {method}: ' + ', '.join(f'{name} {value:g}' for name, value in overrides.items()))
+    print(f'  {method}: ' + ', '.join(f'{name} {value}' for name, value in overrides.items()))
   sweep.do('Warm starts', plans.base_jobs(group))
-  for setting in group.settings:
+  for setting in group.seeds:
     sweep.do(f'Table {setting}', plans.table_jobs(group, setting, chosen))
   if plans.EXPLORATORY.get(group.name):
     sweep.do('Exploratory', plans.table_jobs(group, 'kl0', methods=plans.EXPLORATORY[group.name]))
@@ -91,7 +91,7 @@ def main() -> None:
   parser.add_argument('--rerun', action='store_true', help='do all runs anew, results into the workdir')
   parser.add_argument('--workdir', help='folder of the trainings; runs/<group>/sweep by default')
   arguments, overrides = parser.parse_known_args()
-  if arguments.core and 'kl0' not in plans.GROUPS[arguments.group].settings:
+  if arguments.core and 'kl0' not in plans.GROUPS[arguments.group].seeds:
     parser.error(f'--core: {arguments.group} has no table kl0.')
   start = time.monotonic()
   if arguments.rerun or overrides:

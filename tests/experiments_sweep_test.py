@@ -23,8 +23,8 @@ def test_tuning_is_fair_and_apart_from_the_tables(group):
   assert {job.split for job in tuning} == {'tuning'}
   assert {sum(job.method == method for job in tuning) for method in plans.METHODS} == {len(group.grid)}
   chosen = {job.method: job.overrides for job in tuning}
-  tables = [job for setting in group.settings for job in plans.table_jobs(group, setting, chosen)]
-  assert len(tables) == len(group.settings) * 7 * group.warm_starts * group.seeds
+  tables = [job for setting in group.seeds for job in plans.table_jobs(group, setting, chosen)]
+  assert len(tables) == sum(group.seeds.values()) * 7 * group.warm_starts
   assert plans.TUNING_SEED not in {job.seed for job in tables}
   names = [job.name for job in [*tuning, *tables, *plans.base_jobs(group)]]
   assert len(set(names)) == len(names)
@@ -34,8 +34,8 @@ def test_runs_differ_in_workdir_exactly_if_they_train_differently():
   tables = [job for setting in ('kl0', 'paper') for job in plans.table_jobs(SMALL, setting)]
   assert len({job.workdir for job in tables}) == len(tables)
   chosen = {method: {plans.RATE: 7e-4, plans.KL: 0.} for method in plans.METHODS}
-  assert [job.workdir for job in plans.table_jobs(SMALL, 'tuned', chosen)] == [
-      job.workdir for job in plans.table_jobs(SMALL, 'kl0')]
+  alike = {job.workdir for job in plans.table_jobs(SMALL, 'tuned', chosen)}
+  assert {job.workdir for job in plans.table_jobs(SMALL, 'kl0')} < alike
 
 
 def test_the_core_is_18_runs_of_the_table_kl0():
@@ -46,7 +46,7 @@ def test_the_core_is_18_runs_of_the_table_kl0():
 
 @pytest.mark.parametrize('group', plans.GROUPS.values(), ids=plans.GROUPS)
 def test_every_override_is_a_field_of_its_config(group):
-  paper = plans.table_jobs(group, 'paper')
+  paper = plans.table_jobs(group, 'paper') if 'paper' in group.seeds else []
   for job in [*plans.tuning_jobs(group), *(job for job in paper if job.seed == 0)]:
     loaded = config.load(f'experiments/{group.name}/{job.method}.py',
                          [f'--config.{name}={value}' for name, value in job.overrides.items()])
@@ -55,7 +55,7 @@ def test_every_override_is_a_field_of_its_config(group):
 
 def test_groups_with_unequal_tuning_are_refused():
   with pytest.raises(ValueError, match='one tuning budget'):
-    plans.Group('x', 3, ('tuned',), 1, 1, plans.product(kl=(0., .1)), plans.product(kl=(0., .1), k=(2, 3)))
+    plans.Group('x', 3, dict(tuned=1), 1, plans.product(kl=(0., .1)), plans.product(kl=(0., .1), k=(2, 3)))
 
 
 @hypothesis.given(hnp.arrays(np.float64, 5, elements=st.floats(0, 3)))
@@ -154,8 +154,6 @@ def test_bars_pass_fail_and_stay_open():
   # +.02 is enough against GRPO and too little against Multi-RLVR; GRPO is too diverse.
   assert [bar.holds for bar in results.core_bars(found)] == [True, False, True, False]
   assert [bar.holds for bar in results.core_bars(found[:1])] == [None, None, True, None]
-  # A fourth seed is no part of the core.
-  assert results.core_bars([*found, made_result('vpo', 0., seed=3), made_result('grpo', .7, seed=3)])[0].holds
 
 
 def test_differences_take_the_pairs_there_are():
@@ -181,7 +179,7 @@ def test_a_partial_report_says_what_is_missing_and_a_loss_is_written_as_one(tmp_
   written = results.write(SMALL, folder, tmp_path)
   text = written[1].read_text()
   assert 'VPO is behind GRPO (-0.050' in text and 'VPO gains nothing over GRPO here' in text
-  assert 'kl0: 67 of 70 runs' in text and 'tuned: waits for the tuning of grpo' in text
+  assert 'kl0: 39 of 42 runs' in text and 'tuned: waits for the tuning of grpo' in text
   assert '0.600 (0.150)' in text  # Best@30 and its regret.
   assert len(json.loads(written[0].read_text())) == 3
   assert {path.name for path in written[2:]} == {'best_at_k_kl0.png', 'diversity_kl0.png'}

@@ -7,7 +7,7 @@ def shared_config():
   """The fields that all runs have, warm start and methods alike."""
   c = ml_collections.ConfigDict()
   c.seed = 0
-  c.task = dict(name='maze_small')
+  c.task = dict(name='maze_small', seed=1)  # Seed 0 drew the mazes of trials.
   c.model = dict(  # 352 k parameters.
       d_model=96, num_layers=3, num_heads=3, num_kv_heads=3, head_dim=32, d_ff=256)
   c.loss = dict(
