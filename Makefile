@@ -16,12 +16,13 @@ INSTALLED := $(VENV)/installed-$(DEVICE)
 INSTALLED_DEV := $(VENV)/installed-dev-$(DEVICE)
 
 .NOTPARALLEL:
-.PHONY: help quickstart test test-slow lint sweep-core sweep clean
+.PHONY: help quickstart test test-slow mutants lint sweep-core sweep clean
 
 help:
 	@echo 'make quickstart  train VPO and GRPO on the small maze, evaluate both, draw the figure'
 	@echo 'make test        the tests'
 	@echo 'make test-slow   the tests of minutes'
+	@echo 'make mutants     breaks the kernels, one place at a time: do the tests notice?'
 	@echo 'make lint        ruff'
 	@echo 'make sweep-core  the core methods over seeds, anew'
 	@echo 'make sweep       all methods over seeds, those runs that have no result yet'
@@ -40,6 +41,9 @@ test: $(INSTALLED_DEV)
 
 test-slow: $(INSTALLED_DEV)
 	$(RUN) -m pytest -n 2 --durations=20 -m slow
+
+mutants: $(INSTALLED_DEV)
+	$(RUN) -m tests.mutants
 
 lint: $(INSTALLED_DEV)
 	$(RUN) -m ruff check

@@ -1,0 +1,186 @@
+r"""Breaks the advantage kernels in many places, one at a time, and lists the breaks that no test notices.
+
+  python -m tests.mutants                    10 breaks a file, spread over it (`make mutants`)
+  python -m tests.mutants --per_file 0       all of them
+  python -m tests.mutants vpo.py --seed 3    one file, other places
+
+A break swaps an operator, a reduction or a boundary, moves a number by one, drops a negation or a mask, or changes a
+default. It is written into a copy of the repository, so that the working tree stays as it is. A file's own tests are
+asked first, then all tests of the kernels. Takes a quarter of a minute a break on one core;
+ends with 1 if one survives.
+"""
+
+import argparse
+import ast
+import concurrent.futures
+import copy
+import dataclasses
+import os
+import pathlib
+import queue
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).parent.parent
+KERNELS = ROOT / 'vpo_jax' / 'advantages'
+OPERATORS = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq, ast.And: ast.Or, ast.Or: ast.And, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
+NAMES = {name: other for pair in (('max', 'min'), ('argmax', 'argmin'), ('maximum', 'minimum'), ('any', 'all'),
+                                  ('zeros_like', 'ones_like')) for name, other in (pair, pair[::-1])}
+NAMES |= {'sum': 'mean', 'mean': 'sum', 'cumsum': 'cumprod', 'cummax': 'cummin'}
+TEXTS = {'mean': 'none', 'std': 'none', 'dirichlet': 'exact'}  # Settings, where they are defaults.
+# Breaks that change nothing a test could see, and why: (file, before, after) as they are printed.
+EQUIVALENT: dict[tuple[str, str, str], str] = {}
+TIMEOUT = 600.
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+  """One break: the file, the line, what stood there, what stands there now, and the whole source with it."""
+  file: str
+  line: int
+  before: str
+  after: str
+  source: str
+
+
+def changed(node: ast.AST, field: str) -> ast.AST | None:
+  """The broken form of one node, which stands in `field` of its parent; None if it has none."""
+  match node:
+    case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op) if type(op) in OPERATORS:
+      broken = copy.deepcopy(node)
+      broken.op = OPERATORS[type(op)]()
+      return broken
+    case ast.Compare(ops=[op]) if type(op) in OPERATORS:
+      broken = copy.deepcopy(node)
+      broken.ops = [OPERATORS[type(op)]()]
+      return broken
+    case ast.UnaryOp(op=ast.Invert() | ast.USub() | ast.Not()):
+      return node.operand
+    case ast.Constant(value=bool(value)):
+      return ast.Constant(not value)
+    case ast.Constant(value=int(value) | float(value)):
+      return ast.Constant(value + 1)
+    case ast.Constant(value=str(value)) if field == 'kw_defaults' and value in TEXTS:
+      return ast.Constant(TEXTS[value])
+    case ast.Attribute(attr=name) if name in NAMES:
+      return ast.Attribute(node.value, NAMES[name], node.ctx)
+    case ast.Name(id=name) if name.endswith('_mask') and field == 'args':
+      return ast.Constant(None)
+  return None
+
+
+def places(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int | None]]:
+  """Parent, field and index of every expression whose value matters: no annotations, no texts, no error messages."""
+  for parent in ast.walk(tree):
+    if isinstance(parent, ast.JoinedStr | ast.Raise | ast.FormattedValue):
+      continue
+    for field, value in ast.iter_fields(parent):
+      if field in ('annotation', 'returns'):
+        continue
+      for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+        if isinstance(child, ast.expr):
+          yield parent, field, index
+
+
+def mutants(path: pathlib.Path) -> list[Mutant]:
+  """All breaks of a file, from its first line to its last."""
+  tree = ast.parse(path.read_text())
+  unseen = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Raise | ast.JoinedStr)
+            for inner in ast.walk(node)}
+  found = []
+  for parent, field, index in list(places(tree)):
+    value = getattr(parent, field)
+    node = value if index is None else value[index]
+    broken = changed(node, field)
+    if broken is None or id(node) in unseen:
+      continue
+
+    def put(new, parent=parent, field=field, index=index, value=value):
+      if index is None:
+        setattr(parent, field, new)
+      else:
+        value[index] = new
+
+    put(broken)
+    found.append(Mutant(path.name, node.lineno, ast.unparse(node), ast.unparse(broken), ast.unparse(tree)))
+    put(node)
+  return sorted((mutant for mutant in found if (mutant.file, mutant.before, mutant.after) not in EQUIVALENT),
+                key=lambda mutant: mutant.line)
+
+
+def noticed(mutant: Mutant, copy_of_root: pathlib.Path) -> bool:
+  """Whether a test fails with the mutant in place of its file."""
+  path = copy_of_root / KERNELS.relative_to(ROOT) / mutant.file
+  original = path.read_text()
+  path.write_text(mutant.source)
+  own = copy_of_root / 'tests' / 'advantages' / f'{path.stem}_test.py'
+  try:
+    for tests in ([own] if own.exists() else []), [copy_of_root / 'tests' / 'advantages']:
+      if tests and _fails(tests, copy_of_root):
+        return True
+    return False
+  finally:
+    path.write_text(original)
+
+
+def _fails(tests: list[pathlib.Path], folder: pathlib.Path) -> bool:
+  command = [sys.executable, '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider', '-p', 'no:xdist', *map(str, tests)]
+  env = os.environ | {'CI': '1', 'PYTHONDONTWRITEBYTECODE': '1', 'OMP_NUM_THREADS': '1',
+                      'XLA_FLAGS': '--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0'}
+  try:
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=TIMEOUT).returncode != 0
+  except subprocess.TimeoutExpired:
+    return True
+
+
+def main() -> None:
+  """The command line; see the module's head."""
+  parser = argparse.ArgumentParser(prog='python -m tests.mutants', description='Mutation check of the kernels.')
+  parser.add_argument('files', nargs='*', help='names in vpo_jax/advantages; all by default')
+  parser.add_argument('--per_file', type=int, default=10, help='breaks of a file; 0 for all')
+  parser.add_argument('--seed', type=int, default=0, help='which ones')
+  arguments = parser.parse_args()
+  names = arguments.files or sorted(
+      path.name for path in KERNELS.glob('*.py') if path.name not in ('__init__.py', 'result.py'))
+  picked = []
+  for name in names:
+    found = mutants(KERNELS / name)
+    count = len(found) if arguments.per_file == 0 else min(arguments.per_file, len(found))
+    picked += sorted(random.Random(arguments.seed).sample(found, count), key=lambda mutant: mutant.line)
+  slots = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+  survivors = 0
+  with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(slots) as pool:
+    free = queue.SimpleQueue()
+    for slot in range(slots):
+      to = pathlib.Path(folder) / str(slot)
+      for part in ('vpo_jax', 'tests'):
+        shutil.copytree(ROOT / part, to / part, ignore=shutil.ignore_patterns('__pycache__'))
+      shutil.copy(ROOT / 'pyproject.toml', to)
+      free.put(to)
+
+    def verdict(mutant):
+      to = free.get()
+      try:
+        return noticed(mutant, to)
+      finally:
+        free.put(to)
+
+    if _fails([pathlib.Path(folder) / '0' / 'tests' / 'advantages'], pathlib.Path(folder) / '0'):
+      sys.exit('The tests must pass before anything is broken; they fail.')
+    for number, (mutant, caught) in enumerate(zip(picked, pool.map(verdict, picked), strict=True), 1):
+      survivors += not caught
+      print(f'[{number}/{len(picked)}] {"caught  " if caught else "SURVIVED"} {mutant.file}:{mutant.line}: '
+            f'{mutant.before} -> {mutant.after}', flush=True)
+  print(f'{len(picked) - survivors} of {len(picked)} breaks were caught.')
+  sys.exit(1 if survivors else 0)
+
+
+if __name__ == '__main__':
+  main()
