@@ -103,6 +103,33 @@ def test_rewards_and_advantages_are_those_of_the_plain_task_with_filler_on_four_
       np.testing.assert_allclose(measured[key], expected[key], rtol=1e-4, atol=1e-6, err_msg=key)
 
 
+def test_kernels_get_lengths_and_clusters_that_ignore_the_order_of_answers(monkeypatch):
+  class Turned(Imitation):
+    """The last rollout gives the answers of the second one, the other way round."""
+
+    def __call__(self, *arguments, **keywords):
+      drawn = super().__call__(*arguments, **keywords)
+      for tokens, lengths in zip(drawn.tokens, drawn.lengths, strict=True):
+        cut = int(np.argmax(tokens[1] == TASK.separator))
+        first, second = tokens[1, :cut], tokens[1, cut + 1:lengths[1] - 1]
+        tokens[3] = 0
+        tokens[3, :lengths[1]] = [*second, TASK.separator, *first, *TASK.stop_ids]
+        lengths[3] = lengths[1]
+      return drawn
+
+  def members(rewards, key=None, *, clusters=None, lengths=None):
+    """100 for every rollout in the same cluster, plus the length."""
+    alike = clusters[:, :, None] == clusters[:, None, :]
+    return advantages.Advantages(100 * alike.sum(axis=-1) + lengths, {})
+
+  monkeypatch.setitem(advantages.ESTIMATORS, 'members', members)
+  monkeypatch.setattr('vpo_jax.experience.check_advantage', lambda *_, **__: dict(estimator='members', settings={}))
+  source = SampledAnswers(TASK, make_learner(), **SETTINGS | dict(advantage=dict(name='members')))
+  source.loop = Turned(source)
+  batch, _ = jax.device_get(source(some_params(), 0))
+  np.testing.assert_array_equal(batch.advantages - batch.lengths, [[100, 200, 100, 200]] * 3)
+
+
 def test_weightings_are_drawn_anew_at_every_step(monkeypatch):
   fixed = Examples(TASK, seed=0, per_step=3)(0)
   monkeypatch.setattr(Examples, '__call__', lambda self, step: fixed)

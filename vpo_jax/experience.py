@@ -219,7 +219,9 @@ def _credit(examples, tokens, lengths, finished, seed, step, *, task, num_answer
   rewards, answer_mask, answer_ids = score(examples, tokens, lengths)
   rollout_mask = lengths > 0  # Filler has no tokens; a rollout has at least one.
   weights = jnp.asarray(task.scalar_weights)
-  keywords = dict(rollout_mask=rollout_mask, answer_mask=answer_mask, answer_ids=answer_ids, scalar_weights=weights)
+  clusters = answer_ids.sum(axis=-1)  # Alike if a rollout's answers are, in whatever order.
+  keywords = dict(rollout_mask=rollout_mask, answer_mask=answer_mask, answer_ids=answer_ids, scalar_weights=weights,
+                  clusters=clusters, lengths=lengths)
   known = advantages.settings_of(estimator)
   keywords = {name: value for name, value in keywords.items() if name in known and name not in settings}
   key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), _WEIGHTINGS_STREAM)
