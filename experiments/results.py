@@ -17,7 +17,7 @@ from experiments import job as jobs
 from experiments import plans
 from vpo_jax.evaluation import atomic, compare, plots
 
-ROWS = ('warm_start', *plans.METHODS, *(method for extra in plans.EXPLORATORY.values() for method in extra))
+ROWS = ('warm_start', *plans.METHODS, *(method for extra in plans.ABLATIONS.values() for method in extra))
 LABELS = {method: plots.style(method)[0] for method in ROWS}
 NONLINEAR = ('tchebycheff', 'minimum', 'threshold_counts')
 FAMILIES = ('dirichlet_1', 'dirichlet_0.3', 'lopsided', 'nonlinear')
@@ -334,7 +334,7 @@ def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
     ready = [method for method in plans.METHODS if setting != 'tuned' or method in picked]
     planned[setting] = plans.table_jobs(group, setting, picked, methods=ready)
     if setting == 'kl0':
-      planned['exploratory'] = plans.table_jobs(group, setting, methods=plans.EXPLORATORY.get(group.name, ()))
+      planned['ablations'] = plans.table_jobs(group, setting, methods=plans.ABLATIONS.get(group.name, ()))
     if len(ready) < len(plans.METHODS):
       lines.append(f'{setting}: waits for the tuning of ' + ', '.join(m for m in plans.METHODS if m not in ready) + '.')
   for title, planned_jobs in planned.items():

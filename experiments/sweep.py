@@ -79,8 +79,8 @@ def whole(sweep: Sweep) -> None:
   sweep.do('Warm starts', plans.base_jobs(group))
   for setting in group.seeds:
     sweep.do(f'Table {setting}', plans.table_jobs(group, setting, chosen))
-  if plans.EXPLORATORY.get(group.name):
-    sweep.do('Exploratory', plans.table_jobs(group, 'kl0', methods=plans.EXPLORATORY[group.name]))
+  if plans.ABLATIONS.get(group.name):
+    sweep.do('Ablations', plans.table_jobs(group, 'kl0', methods=plans.ABLATIONS[group.name]))
 
 
 def main() -> None:

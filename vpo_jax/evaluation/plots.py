@@ -24,6 +24,9 @@ _GREY, _DARK = '#B3B3B3', '#555555'
 STYLES = {  # method: label, colour, line
     'vpo': ('VPO', _BLUE, '-'),
     'vpo_subsets': ('VPO over subsets', _SKY, '-'),
+    'vpo_subsets_k3': ('VPO over 3-subsets', _SKY, ':'),
+    'vpo_subsets_one_weighting': ('VPO over subsets, K = 1', _SKY, '-.'),
+    'vpo_subsets_no_std': ('VPO over subsets, no std', _SKY, (0, (1, 3))),
     'grpo': ('GRPO', _RED, '-'),
     'grpo_kl': ('GRPO, KL 0.1', _ORANGE, '-.'),
     'dr_grpo': ('Dr. GRPO', _RED, '--'),
@@ -43,7 +46,7 @@ STYLES = {  # method: label, colour, line
 }
 
 
-def style(method: str) -> tuple[str, str, str]:
+def style(method: str) -> tuple[str, str, str | tuple]:
   """Label, colour and line of `method`; one that is not in `STYLES` gets its own by a hash of its name."""
   if method in STYLES:
     return STYLES[method]

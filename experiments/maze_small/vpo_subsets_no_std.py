@@ -1,0 +1,12 @@
+r"""`vpo_subsets` without dividing by the group's deviation.
+
+  python -m vpo_jax.train --config experiments/maze_small/vpo_subsets_no_std.py --workdir runs/maze_small/no_std
+
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About a CPU minute.
+"""
+
+from experiments.maze_small.base import method_config
+
+
+def get_config():
+  return method_config(num_answers=1, advantage=dict(name='vpo_subsets', k=8, num_weights=32, normalize='none'))
