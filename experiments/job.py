@@ -1,4 +1,4 @@
-r"""One run of a comparison in its own process: trains, measures, and leaves small files: its result, its pool's rewards.
+r"""One run of a comparison in its own process: trains, measures, leaves small files (its result, its pool of rewards).
 
   python -m experiments.job JSON --runs FOLDER --results FOLDER [--config.field=value ...]
 

@@ -1,6 +1,6 @@
 r"""`vpo_subsets` under one weighting a prompt and step: Max@K of a random scalar.
 
-  python -m vpo_jax.train --config experiments/maze_small/vpo_subsets_one_weighting.py --workdir runs/maze_small/one_weighting
+  python -m vpo_jax.train --config experiments/maze_small/vpo_subsets_one_weighting.py --workdir runs/one_weighting
 
 Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About a CPU minute.
 """
