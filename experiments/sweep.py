@@ -16,7 +16,7 @@ import time
 
 from etils import epath
 
-from experiments import plans, results, side_by_side
+from experiments import findings, plans, results, side_by_side
 from experiments.job import as_json
 
 
@@ -58,8 +58,8 @@ class Sweep:
 def core(sweep: Sweep) -> bool:
   """The core runs and their bars; returns whether all bars hold."""
   sweep.do('Core', core_jobs(sweep.group))
-  bars = results.core_bars(results.read(sweep.found))
-  print(results.bars_text(bars))
+  bars = findings.core_bars(findings.read(sweep.found))
+  print(findings.bars_text(bars))
   return all(bar.holds for bar in bars)
 
 
@@ -72,7 +72,7 @@ def whole(sweep: Sweep) -> None:
   """Tuning, then all tables, then the report."""
   group = sweep.group
   sweep.do('Tuning', plans.tuning_jobs(group))
-  chosen = results.chosen(results.read(sweep.found), group)
+  chosen = findings.chosen(findings.read(sweep.found), group)
   print('Chosen on the tuning split:')
   for method, overrides in chosen.items():
     print(f'  {method}: ' + ', '.join(f'{name} {value}' for name, value in overrides.items()))

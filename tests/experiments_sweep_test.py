@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from experiments import findings, plans, results, side_by_side, sweep
 from experiments import job as jobs
-from experiments import plans, results, side_by_side, sweep
 from vpo_jax import config
 from vpo_jax.evaluation.pool import Pool
 
@@ -152,14 +152,14 @@ def test_bars_pass_fail_and_stay_open():
   found = [made_result(method, best, diversity=diversity) for method, best, diversity in (
       ('vpo', .70, .9), ('grpo', .68, .3), ('multi_rlvr', .68, .3))]
   # +.02 is enough against GRPO and too little against Multi-RLVR; GRPO is too diverse.
-  assert [bar.holds for bar in results.core_bars(found)] == [True, False, True, False]
-  assert [bar.holds for bar in results.core_bars(found[:1])] == [None, None, True, None]
+  assert [bar.holds for bar in findings.core_bars(found)] == [True, False, True, False]
+  assert [bar.holds for bar in findings.core_bars(found[:1])] == [None, None, True, None]
 
 
 def test_differences_take_the_pairs_there_are():
-  runs = [results.as_run(made_result(method, best, seed)) for method, best, seed in (
+  runs = [findings.as_run(made_result(method, best, seed)) for method, best, seed in (
       ('vpo', .7, 0), ('vpo', .6, 1), ('vpo', .1, 2), ('grpo', .5, 0), ('grpo', .6, 1))]
-  found, = results.differences(runs, 'best_at_k/30', 'grpo')
+  found, = findings.differences(runs, 'best_at_k/30', 'grpo')
   assert found.difference == pytest.approx(.1, abs=1e-4) and found.num_runs == 2  # (.2 + 0) / 2
 
 
@@ -167,8 +167,8 @@ def test_the_best_cell_is_chosen_once_all_are_there():
   cells = [job for job in plans.tuning_jobs(SMALL) if job.method == 'vpo']
   found = [{'name': job.name, 'setting': 'tuning', 'metrics': {'choice': {'50': .5, '100': .5 + .01 * (i == 5)}}}
            for i, job in enumerate(cells)]
-  assert results.chosen(found, SMALL) == {'vpo': cells[5].overrides}
-  assert results.chosen(found[1:], SMALL) == {}
+  assert findings.chosen(found, SMALL) == {'vpo': cells[5].overrides}
+  assert findings.chosen(found[1:], SMALL) == {}
 
 
 def test_a_partial_report_says_what_is_missing_and_a_loss_is_written_as_one(tmp_path):
