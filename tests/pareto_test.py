@@ -5,8 +5,7 @@ import jax
 import jax.numpy as jnp
 import moocore
 import numpy as np
-import pytest
-from absl.testing import parameterized
+from absl.testing import absltest
 from scipy.spatial import distance
 
 from vpo_jax import pareto
@@ -16,9 +15,10 @@ property_test = hypothesis.settings(deadline=None, max_examples=50)
 levels_nd = hnp.arrays(np.float32, (7, 3), elements=st.integers(0, 3).map(lambda n: n / 4))
 masks_n = hnp.arrays(bool, 7)
 non_dominated, pairwise_l1 = jax.jit(pareto.non_dominated), jax.jit(pareto.pairwise_l1)
+front_ranks = jax.jit(pareto.front_ranks)
 
 
-class ParetoTest(parameterized.TestCase):
+class ParetoTest(absltest.TestCase):
 
   def test_the_front(self):
     rewards = np.array([[1, 0], [0, 1], [.5, .5], [.5, .4], [0, 0], [1, 0]])
@@ -33,38 +33,12 @@ class ParetoTest(parameterized.TestCase):
     np.testing.assert_allclose(pairwise_l1(rewards, mask), (2 + 1 + 1) / 3, rtol=1e-6)
     np.testing.assert_array_equal(pairwise_l1(rewards, jnp.arange(4) < 1), 0)
 
-  @parameterized.parameters(
-      ([[2., 3.]], [0., 0.], 6),
-      ([[2., 3.]], [1., 1.], 2),
-      ([[2., 1.], [1., 2.]], [0., 0.], 3),  # Two rectangles of 2 that share a square of 1.
-      ([[2., 1.], [1., 2.], [1., 1.], [2., 1.]], [0., 0.], 3),
-      ([[1., 0.], [0., 1.]], [0., 0.], 0),  # On the edge.
-      ([[1., 0.], [0., 1.]], [-1., -1.], 3),
-      ([[3.], [5.]], [1.], 4),
-      # Three boxes of 4, pairs share 2, all share 1: 12 - 6 + 1.
-      ([[1., 2., 2.], [2., 1., 2.], [2., 2., 1.]], [0., 0., 0.], 7))
-  def test_volumes_by_hand(self, rewards, reference, expected):
-    self.assertAlmostEqual(pareto.hypervolume(rewards, reference), expected)
-
-  def test_no_answers_have_no_volume(self):
-    self.assertEqual(pareto.hypervolume(np.zeros((0, 3)), np.zeros(3)), 0)
-    self.assertEqual(pareto.hypervolume(np.zeros((2, 3)), np.zeros(3)), 0)
-
-  @parameterized.parameters((90, 2), (60, 3), (40, 4), (25, 5), (512, 4))
-  def test_agrees_with_moocore(self, n, d):
-    rng = np.random.default_rng(d)
-    rewards = rng.integers(0, 4, (n, d)) / 3 if n == 512 else rng.dirichlet(np.ones(d), n)
-    expected = moocore.hypervolume(rewards, ref=np.full(d, -.1), maximise=True)
-    np.testing.assert_allclose(pareto.hypervolume(rewards, np.full(d, -.1)), expected, rtol=1e-12)
-
-  @parameterized.parameters(
-      (np.zeros(3), np.zeros(3)), (np.zeros((2, 3)), np.zeros(2)), (np.zeros((2, 3)), 0.),
-      (np.zeros((2, 0)), np.zeros(0)), (np.array([[np.nan, 1.]]), np.zeros(2)),
-      (np.ones((1, 2)), np.array([0., -np.inf])))
-  def test_faults_are_named(self, rewards, reference):
-    with pytest.raises(ValueError, match=r'rewards.*reference'):
-      pareto.hypervolume(rewards, reference)
-
+  def test_fronts_by_hand(self):
+    rewards = np.array([[3, 0], [2, 1], [2, 0], [1, 1], [0, 3], [1, 1], [0, 0]])
+    # (2,0) and (1,1) stand behind (2,1), (0,0) behind all. Equal vectors share a front.
+    np.testing.assert_array_equal(front_ranks(rewards), [0, 0, 1, 1, 0, 1, 2])
+    mask = np.array([True, False, True, True, True, True, False])
+    np.testing.assert_array_equal(front_ranks(rewards, mask), [0, 7, 1, 0, 0, 0, 7])
 
 @property_test
 @hypothesis.given(levels_nd, masks_n)
@@ -78,10 +52,12 @@ def test_front_and_distance_against_loops(rewards, mask):
 
 
 @property_test
-@hypothesis.given(levels_nd, st.permutations(range(7)))
-def test_only_the_front_has_volume(rewards, order):
-  volume = pareto.hypervolume(rewards, np.full(3, -1.))
-  front = rewards[np.asarray(non_dominated(rewards))]
-  np.testing.assert_allclose(pareto.hypervolume(front, np.full(3, -1.)), volume, rtol=1e-12)
-  np.testing.assert_allclose(pareto.hypervolume(rewards[list(order)], np.full(3, -1.)), volume, rtol=1e-12)
-  assert pareto.hypervolume(rewards + np.eye(7, 3), np.full(3, -1.)) > volume
+@hypothesis.given(levels_nd, masks_n)
+def test_ranks_are_what_is_left_when_front_after_front_is_taken_away(rewards, mask):
+  expected, left = np.full(7, 7), mask.copy()
+  for rank in range(7):
+    front = np.asarray(non_dominated(rewards, left))
+    expected[front], left = rank, left & ~front
+  np.testing.assert_array_equal(front_ranks(rewards, mask), expected)
+  if mask.any():
+    np.testing.assert_array_equal(front_ranks(rewards, mask)[mask], moocore.pareto_rank(rewards[mask], maximise=True))

@@ -6,7 +6,10 @@ Larger rewards are better. Axes: n answers, d reward components.
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
+
+from vpo_jax.hypervolume import hypervolume, hypervolume_jax
+
+__all__ = ['front_ranks', 'hypervolume', 'hypervolume_jax', 'non_dominated', 'pairwise_l1']
 
 
 def non_dominated(rewards, mask=None) -> jax.Array:
@@ -19,13 +22,41 @@ def non_dominated(rewards, mask=None) -> jax.Array:
   Returns:
     `[n]` bool.
   """
+  beats, mask = _beats(rewards, mask)
+  return mask & ~beats.any(axis=0)
+
+
+def front_ranks(rewards, mask=None) -> jax.Array:
+  """Number of the front each answer stands on: 0 for those that no other beats, 1 once these are taken away, and so on.
+
+  Args:
+    rewards: `[n, d]` reward vectors. Equal vectors share a front.
+    mask: `[n]` bool, answers that take part; all by default.
+
+  Returns:
+    `[n]` int32; n for answers outside the mask.
+  """
+  beats, mask = _beats(rewards, mask)
+  n = len(mask)
+
+  # An answer's front is the length of the longest chain of answers that beat each other down to it.
+  def longer(state):
+    ranks, _ = state
+    longest = jnp.where(beats, ranks[:, None] + 1, 0).max(axis=0, initial=0)
+    return longest, (longest != ranks).any()
+
+  ranks, _ = jax.lax.while_loop(lambda state: state[1], longer, (jnp.zeros(n, jnp.int32), jnp.array(True)))
+  return jnp.where(mask, ranks, n)
+
+
+def _beats(rewards, mask) -> tuple[jax.Array, jax.Array]:
+  """`[n, n]` bool, whether the answer of the row beats that of the column, both in the mask; the mask `[n]`."""
   rewards = jnp.asarray(rewards)
   chex.assert_rank(rewards, 2)
   mask = jnp.ones(rewards.shape[0], bool) if mask is None else jnp.asarray(mask, bool)
   as_good = (rewards[:, None] >= rewards[None]).all(axis=-1)
   better = (rewards[:, None] > rewards[None]).any(axis=-1)
-  beaten = (as_good & better & mask[:, None]).any(axis=0)
-  return mask & ~beaten
+  return as_good & better & mask[:, None] & mask[None], mask
 
 
 def pairwise_l1(rewards, mask=None) -> jax.Array:
@@ -46,53 +77,3 @@ def pairwise_l1(rewards, mask=None) -> jax.Array:
   distances = jnp.abs(rewards[:, None] - rewards[None]).sum(axis=-1)
   count = mask.sum()
   return jnp.where(mask[:, None] & mask[None], distances, 0).sum() / jnp.maximum(count * (count - 1), 1)
-
-
-def hypervolume(rewards, reference) -> float:
-  """Volume between the reference and the front, exact, on the host in float64.
-
-  The points are taken by rising last component, and each adds the volume that it alone holds among those still to
-  come (While, Bradstreet & Barone 2012). Points to come reach at least as far along the last component, so the added
-  volume is its length there times a volume of one dimension less.
-
-  Args:
-    rewards: `[n, d]` reward vectors; those not above the reference in every component add nothing.
-    reference: `[d]` the corner from which volume is measured. At 0, an answer with one zero component adds nothing.
-
-  Returns:
-    The volume; 0 for no answers.
-
-  Raises:
-    ValueError: the shapes don't fit or an entry is not finite.
-  """
-  rewards, reference = np.asarray(rewards, np.float64), np.asarray(reference, np.float64)
-  if rewards.ndim != 2 or reference.shape != rewards.shape[1:] or not reference.size:
-    raise ValueError(f'{rewards.shape=} must be [n, d] and {reference.shape=} [d].')
-  if not (np.isfinite(rewards).all() and np.isfinite(reference).all()):
-    raise ValueError('rewards and reference must be finite: leave out answers that were not given.')
-  heights = rewards - reference
-  return float(_volume(_front(heights[(heights > 0).all(axis=1)])))
-
-
-def _front(points: np.ndarray) -> np.ndarray:
-  """Distinct non-dominated points, sorted by rising last component."""
-  points = np.unique(points, axis=0)
-  beaten = ((points[:, None] <= points[None]).all(axis=-1) & ~np.eye(len(points), dtype=bool)).any(axis=1)
-  points = points[~beaten]
-  return points[np.argsort(points[:, -1], kind='stable')]
-
-
-def _volume(front: np.ndarray) -> float:
-  """Volume between 0 and the points of a front as `_front` sorts it."""
-  n, d = front.shape
-  if n == 0:
-    return 0.
-  if d == 1:
-    return front[0, 0]
-  if d == 2:  # Rising in the second component, so falling in the first: a staircase.
-    return (front[:, 0] * np.diff(front[:, 1], prepend=0)).sum()
-  volume = 0.
-  for i, (*point, length) in enumerate(front):
-    shadows = np.minimum(front[i + 1:, :-1], point)
-    volume += length * (np.prod(point) - _volume(_front(shadows)))
-  return volume
