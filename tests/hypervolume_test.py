@@ -18,6 +18,7 @@ property_test = hypothesis.settings(deadline=None, max_examples=50)
 levels_nd = hnp.arrays(np.float32, (7, 3), elements=st.integers(0, 3).map(lambda n: n / 4))
 masks_n = hnp.arrays(bool, 7)
 on_device = jax.jit(hv.hypervolume_jax)
+sampled = jax.jit(hv.hypervolume_monte_carlo, static_argnames='num_samples')
 
 BY_HAND = (
     ([[2., 3.]], [0., 0.], 6),
@@ -94,6 +95,30 @@ class HypervolumeTest(parameterized.TestCase):
   def test_more_than_five_components_are_refused(self):
     with pytest.raises(ValueError, match='6 reward components must be at most 5'):
       jax.eval_shape(hv.hypervolume_jax, np.zeros((4, 6)), np.zeros(6))
+
+  def test_monte_carlo(self):
+    rewards, reference, upper = pool(40, 7), np.full(7, -.5), np.ones(7)
+    expected = moocore.hypervolume(rewards, ref=-.5, maximise=True)
+    actual = sampled(rewards, reference, upper, jax.random.key(0), num_samples=20_000)
+    box = 1.5 ** 7
+    share = expected / box
+    np.testing.assert_allclose(actual, expected, atol=5 * box * (share * (1 - share) / 20_000) ** .5)
+    for n in (1000, 1024, 5000):  # Blocks of 1024 points: none is lost, none is counted twice.
+      covers_all = np.array([[1., 1.], [.2, .3]])
+      actual = sampled(covers_all, np.array([-1., 0.]), np.ones(2), jax.random.key(1), num_samples=n)
+      np.testing.assert_allclose(actual, 2, rtol=1e-6)
+
+  def test_monte_carlo_leaves_out_what_is_masked(self):
+    rewards = np.array([[1., 1.], [.5, .5]])
+    second = np.array([False, True])
+    actual = sampled(rewards, np.zeros(2), np.ones(2), jax.random.key(2), num_samples=20_000, mask=second)
+    np.testing.assert_allclose(actual, .25, atol=5 * (.25 * .75 / 20_000) ** .5)
+
+  @parameterized.parameters(
+      (dict(upper=np.ones(3), num_samples=4), 'upper'), (dict(upper=np.ones(2), num_samples=0), 'num_samples=0'))
+  def test_monte_carlo_names_faults(self, settings, message):
+    with pytest.raises(ValueError, match=message):
+      hv.hypervolume_monte_carlo(np.zeros((4, 2)), np.zeros(2), key=jax.random.key(0), **settings)
 
 
 @property_test

@@ -112,6 +112,38 @@ def hypervolume_jax(rewards, reference, mask=None) -> jax.Array:
   return volume
 
 
+def hypervolume_monte_carlo(rewards, reference, upper, key, *, num_samples: int, mask=None) -> jax.Array:
+  """Hypervolume within a box, by uniform points: for any number of components, under `jit` and `vmap`.
+
+  The share p of points that some answer covers times the volume V of the box: unbiased, with standard error
+  V √(p (1-p) / num_samples). Compare sets by one key: their errors then largely cancel.
+
+  Args:
+    rewards: `[n, d]` reward vectors; those not above the reference in every component add nothing.
+    reference: `[d]` lower corner of the box.
+    upper: `[d]` upper corner, such as the best value of each component. What answers reach beyond it is not counted.
+    key: used up.
+    num_samples: number of points.
+    mask: `[n]` bool, answers that count; all by default.
+
+  Returns:
+    `[]` volume; 0 for no answers.
+
+  Raises:
+    ValueError: the shapes don't fit, or there is no point.
+  """
+  heights = _heights(rewards, reference, mask)
+  upper = jnp.asarray(upper, heights.dtype)
+  if upper.shape != heights.shape[1:]:
+    raise ValueError(f'{upper.shape=} must be [d], like the reference.')
+  if num_samples < 1:
+    raise ValueError(f'{num_samples=} must be at least 1.')
+  spans = upper - jnp.asarray(reference, heights.dtype)
+  points = jax.random.uniform(key, (num_samples, len(spans)), heights.dtype) * spans[None]
+  covered = jax.lax.map(lambda point: (heights > point[None]).all(axis=1).any(), points, batch_size=1024)
+  return covered.mean() * spans.prod()
+
+
 def _heights(rewards, reference, mask) -> jax.Array:
   """Floats `[n, d]` above the reference; all zero for answers that add no volume."""
   rewards, reference = jnp.asarray(rewards), jnp.asarray(reference)
