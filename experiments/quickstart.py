@@ -25,11 +25,11 @@ from vpo_jax.sampling.logits import sampling_params
 from vpo_jax.train import make_model, train
 
 GROUP = 'experiments/maze_small'
-# Name of the run: config file and what overrides it. GRPO at KL 0.1 is about what tuning finds.
+# Name of the run: config file and what overrides it. The KL term of `grpo_kl` is what tuning chose for GRPO.
 RUNS = {
     'vpo': ('vpo', ()),
     'grpo': ('grpo', ()),
-    'grpo_kl': ('grpo', ('--config.loss.kl_coef=0.1',)),
+    'grpo_kl': ('grpo', ('--config.loss.kl_coef=0.3', '--config.loss.kl_kind=k2')),
     'vpo_subsets': ('vpo_subsets', ()),
 }
 SHOWN = ('grpo', 'grpo_kl', 'vpo', 'vpo_subsets')

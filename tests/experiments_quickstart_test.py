@@ -36,7 +36,7 @@ def test_table_and_figures_are_written_and_shown(root, capsys):
   heading, _, *rows = [[cell.strip() for cell in line.strip('|').split('|')]
                        for line in (out / 'table.md').read_text().splitlines()]
   table = {row[0]: dict(zip(heading, row, strict=True)) for row in rows}
-  assert list(table) == ['Warm start, 1 a rollout', 'Warm start, 3 a rollout', 'GRPO', 'GRPO, KL 0.1', 'VPO',
+  assert list(table) == ['Warm start, 1 a rollout', 'Warm start, 3 a rollout', 'GRPO', 'GRPO, tuned KL', 'VPO',
                          'VPO over subsets']
   # Every other answer scores .9; the best of 30 always does.
   assert (table['VPO']['best@1'], table['VPO']['best@30'], table['VPO']['completion']) == ('0.450', '0.900', '0.500')
@@ -63,7 +63,7 @@ def test_bands_are_the_intervals_of_the_evaluation(root):
 def test_configs_of_the_runs(tmp_path):
   root = epath.Path(tmp_path)
   kl = quickstart.settings_of(root, 'grpo_kl', ['--config.num_steps=2'])
-  assert (kl.loss.kl_coef, kl.num_steps, kl.init_from) == (.1, 2, str(tmp_path / 'warm_start'))
+  assert (kl.loss.kl_coef, kl.num_steps, kl.init_from) == (.3, 2, str(tmp_path / 'warm_start'))
   assert quickstart.settings_of(root, 'vpo', []).loss.kl_coef == 0
   assert quickstart.settings_of(root, 'vpo', []).eval.num_candidates % 3 == 0  # Pools of equal size for all.
   with pytest.raises(ValueError, match='num_step'):

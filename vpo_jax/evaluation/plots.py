@@ -28,7 +28,7 @@ STYLES = {  # method: label, colour, line
     'vpo_subsets_one_weighting': ('VPO over subsets, K = 1', _SKY, '-.'),
     'vpo_subsets_no_std': ('VPO over subsets, no std', _SKY, (0, (1, 3))),
     'grpo': ('GRPO', _RED, '-'),
-    'grpo_kl': ('GRPO, KL 0.1', _ORANGE, '-.'),
+    'grpo_kl': ('GRPO, tuned KL', _ORANGE, '-.'),
     'dr_grpo': ('Dr. GRPO', _RED, '--'),
     'gdpo': ('GDPO', _RED, ':'),
     'maxrl': ('MaxRL', _RED, '-.'),
