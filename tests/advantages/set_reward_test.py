@@ -7,13 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from absl.testing import parameterized
 
-from vpo_jax.advantages.set_reward import best_scores, exact_set_reward, pool_best, set_reward
+from vpo_jax.advantages.set_reward import best_scores, pool_best, set_reward
 from vpo_jax.advantages.weights import simplex_weights
 
 property_test = hypothesis.settings(deadline=None, max_examples=50)
 # Fixed shapes: JAX compiles once per shape. Quarters make ties, parallel lines and equal answers common.
 quarters_gmd = hnp.arrays(np.float32, (3, 4, 2), elements=st.integers(-4, 4).map(lambda n: n / 4))
-masks_gm = hnp.arrays(bool, (3, 4)).map(lambda mask: mask | (np.arange(4) == 2))
 
 
 class SetRewardTest(chex.TestCase):
@@ -41,27 +40,6 @@ class SetRewardTest(chex.TestCase):
     scores = jnp.array([[1., 2., 9.], [4., 3., 9.]])
     np.testing.assert_allclose(pool_best(scores, jnp.array([True, True, False])), 3)  # (2 + 4)/2
     np.testing.assert_allclose(pool_best(scores, jnp.zeros(3, bool)), 0)
-
-  def test_exact_values(self):
-    both, yes = jnp.ones(2, bool), lambda *shape: jnp.ones(shape, bool)
-    # max(w, 1-w): 3/4. With (.6, .6) as third: .6 for w in [.4, .6], twice the integral of w over [.6, 1], .12 + .64.
-    corners = jnp.array([[[1., 0.], [0., 1.], [.6, .6]]])
-    np.testing.assert_allclose(exact_set_reward(corners, yes(1, 3), both), [.76], rtol=1e-6)
-    np.testing.assert_allclose(exact_set_reward(corners[:, :2], yes(1, 2), both), [.75], rtol=1e-6)
-    # One component left: its best entry. One component at all: the same.
-    np.testing.assert_allclose(exact_set_reward(corners, yes(1, 3), jnp.array([False, True])), [1])
-    np.testing.assert_allclose(exact_set_reward(corners[..., :1], yes(1, 3), jnp.ones(1, bool)), [1])
-
-
-@property_test
-@hypothesis.given(quarters_gmd, masks_gm)
-def test_exact_is_the_integral(rewards, answers):
-  w = np.linspace(0, 1, 2001)
-  scores = rewards[..., :1] * w + rewards[..., 1:] * (1 - w)
-  best = np.where(answers[..., None], scores, -np.inf).max(axis=1)
-  expected = (best[:, 1:] + best[:, :-1]).mean(axis=1) / 2  # Trapezoids miss a kink by at most slope · step² / 4.
-  actual = jax.jit(exact_set_reward)(rewards, answers, np.ones(2, bool))
-  np.testing.assert_allclose(actual, expected, atol=2e-5)
 
 
 @property_test

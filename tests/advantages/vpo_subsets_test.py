@@ -10,7 +10,8 @@ from vpo_jax import advantages
 from vpo_jax.advantages import subset_credit, weights
 from vpo_jax.advantages.set_reward import best_scores
 
-compute = jax.jit(advantages.compute, static_argnames=('name', 'k', 'baseline', 'normalize', 'num_weights'))
+compute = jax.jit(
+    advantages.compute, static_argnames=('name', 'k', 'baseline', 'normalize', 'num_weights', 'weight_sampler'))
 
 # Two specialists, a compromise drawn twice, a failure; four users.
 REWARDS = np.array([[1, 0], [0, 1], [.6, .6], [.6, .6], [0, 0]])
@@ -42,10 +43,10 @@ class VpoSubsetsTest(parameterized.TestCase):
     if marginal:
       np.testing.assert_allclose(golden_credit(k, 'loo_1'), marginal, atol=1e-12)
 
-  @parameterized.parameters('mean', 'none')
-  def test_subsets_of_one_are_vpo(self, baseline):
+  @parameterized.parameters(('mean', 'dirichlet'), ('none', 'dirichlet'), ('mean', 'lattice'), ('none', 'sobol'))
+  def test_subsets_of_one_are_vpo(self, baseline, sampler):
     rewards, key = np.random.default_rng(0).random((2, 6, 3, 2)), jax.random.key(0)
-    kw = dict(num_weights=8, baseline=baseline, normalize='none')
+    kw = dict(num_weights=8, baseline=baseline, normalize='none', weight_sampler=sampler)
     np.testing.assert_allclose(
         compute('vpo_subsets', rewards, key, k=1, **kw).values,
         compute('vpo', rewards, key, **kw).values, atol=1e-6)
@@ -100,3 +101,7 @@ class VpoSubsetsTest(parameterized.TestCase):
   def test_k_that_leaves_no_signal_is_refused(self, k, baseline, message):
     with pytest.raises(ValueError, match=message):
       compute('vpo_subsets', np.zeros((1, 6, 1, 2)), jax.random.key(0), k=k, baseline=baseline)
+
+  def test_the_integral_is_no_sampler_here(self):
+    with pytest.raises(ValueError, match="weight_sampler='exact' must be one of dirichlet, lattice, sobol"):
+      compute('vpo_subsets', np.zeros((1, 6, 1, 2)), jax.random.key(0), weight_sampler='exact')

@@ -6,7 +6,7 @@ from absl.testing import parameterized
 
 from vpo_jax import advantages
 
-STATIC = ('name', 'num_weights', 'weight_sampler', 'baseline', 'normalize', 'ddof')
+STATIC = ('name', 'num_weights', 'alpha', 'weight_sampler', 'baseline', 'normalize', 'ddof')
 compute = jax.jit(advantages.compute, static_argnames=STATIC)
 
 
@@ -57,8 +57,54 @@ class VpoTest(parameterized.TestCase):
     self.assertGreater(np.min(values[0, jnp.array([0, 2])]), np.max(values[0, jnp.array([1, 3])]))
     np.testing.assert_array_equal(compute('grpo', rewards).values, 0)
 
-  def test_exact_needs_two_components_and_uniform_weightings(self):
-    with pytest.raises(ValueError, match='at most two components'):
-      advantages.compute('vpo', np.zeros((1, 2, 1, 3)), weight_sampler='exact')
-    with pytest.raises(ValueError, match=r'alpha=0\.5'):
-      advantages.compute('vpo', np.zeros((1, 2, 1, 2)), weight_sampler='exact', alpha=.5)
+  @parameterized.parameters((3, 4, 1.), (2, 4, .5), (3, 2, .5))
+  def test_exact_is_refused_without_a_closed_form(self, m, d, alpha):
+    with pytest.raises(ValueError, match=f"weight_sampler='exact' needs .* m={m}, d={d}, {alpha=}"):
+      compute('vpo', np.zeros((1, 2, m, d)), weight_sampler='exact', alpha=alpha)
+
+  def test_exact_with_two_answers_and_the_pools_best(self):
+    rewards = np.random.default_rng(4).random((2, 5, 2, 4))
+    values, metrics = compute('vpo', rewards, weight_sampler='exact', normalize='none', baseline='none')
+    np.testing.assert_allclose(
+        values, compute('vpo', rewards, jax.random.key(0), weight_sampler='lattice', num_weights=1024, normalize='none',
+                        baseline='none').values, atol=1e-3)
+    self.assertGreater(metrics['pool_best'], values.max(axis=1).mean())
+
+  def test_exact_without_closed_form_under_another_alpha_but_one_answer(self):
+    rewards = np.random.default_rng(5).random((2, 5, 1, 4))
+    np.testing.assert_allclose(
+        compute('vpo', rewards, weight_sampler='exact', alpha=.5, ddof=1).values, compute('grpo', rewards).values,
+        atol=1e-4)
+
+  @parameterized.parameters(('lattice', 1.), ('sobol', 1.), ('lattice', .5), ('sobol', .5))
+  def test_even_weightings_have_the_mean_of_draws_and_less_than_a_tenth_of_their_variance(self, sampler, alpha):
+    rewards = np.tile(np.random.default_rng(6).random((1, 4, 3, 4)), (64, 1, 1, 1))  # 64 prompts are 64 shifts.
+    set_rewards = lambda sampler, k: np.asarray(compute(
+        'vpo', rewards, jax.random.key(0), weight_sampler=sampler, num_weights=k, alpha=alpha, baseline='none',
+        normalize='none').values)
+    even, drawn = set_rewards(sampler, 128), set_rewards('dirichlet', 128)
+    self.assertLess(even.var(axis=0).max(), drawn.var(axis=0).max() / 10)
+    errors = np.sqrt((even.var(axis=0) + drawn.var(axis=0)) / 64)
+    np.testing.assert_array_less(np.abs(even.mean(axis=0) - drawn.mean(axis=0)), 5 * errors)
+
+  @parameterized.parameters('dirichlet', 'lattice', 'sobol', 'exact')
+  def test_jit_vmap_and_four_devices_agree(self, sampler):
+    rewards = np.random.default_rng(7).random((8, 5, 2, 3)).astype(np.float32)
+    settings = dict(weight_sampler=sampler, num_weights=16)
+    expected = compute('vpo', rewards, jax.random.key(0), prompt_ids=np.arange(8), **settings).values
+
+    def one(rewards, prompt_id):
+      return compute('vpo', rewards[None], jax.random.key(0), prompt_ids=prompt_id[None], **settings).values[0]
+
+    mapped = jax.jit(jax.vmap(one))(rewards, np.arange(8))
+    np.testing.assert_allclose(mapped, expected, atol=1e-6)
+    mesh = jax.make_mesh((4,), ('data',), (jax.sharding.AxisType.Auto,), devices=jax.devices()[:4])
+    by_prompt = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec('data'))
+    sharded = jax.device_put(rewards, by_prompt)
+    actual = compute('vpo', sharded, jax.random.key(0), prompt_ids=np.arange(8), **settings).values
+    self.assertEqual(len(actual.sharding.device_set), 4)
+    np.testing.assert_allclose(actual, expected, atol=1e-6)
+
+  def test_sobol_has_32_components_at_most(self):
+    with pytest.raises(ValueError, match='d=33'):
+      compute('vpo', np.zeros((1, 2, 1, 33)), jax.random.key(0), weight_sampler='sobol')

@@ -6,13 +6,16 @@ from absl.testing import parameterized
 
 from vpo_jax.advantages import weights as weightings
 
+draw = jax.jit(weightings.simplex_weights, static_argnums=(1, 2), static_argnames=('alpha', 'sampler'))
+
 
 class SimplexWeightsTest(parameterized.TestCase):
 
-  @parameterized.product(alpha=(.3, 1., 3.), active=([True, True, True], [True, False, True]))
-  def test_moments_are_those_of_a_dirichlet_on_the_active_components(self, alpha, active):
+  @parameterized.product(
+      alpha=(.3, 1., 3.), active=([True, True, True], [True, False, True]), sampler=weightings.SAMPLERS)
+  def test_moments_are_those_of_a_dirichlet_on_the_active_components(self, alpha, active, sampler):
     n, d = 4096, sum(active)
-    weights = weightings.simplex_weights(jax.random.key(0), n, 3, alpha=alpha, components=jnp.array(active))
+    weights = draw(jax.random.key(0), n, 3, alpha=alpha, components=np.array(active), sampler=sampler)
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_array_equal(weights[:, ~np.array(active)], 0)
     kept = weights[:, np.array(active)]
@@ -26,12 +29,22 @@ class SimplexWeightsTest(parameterized.TestCase):
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-6)
     self.assertGreater(weights.max(axis=1).mean(), .99)
 
-  @parameterized.parameters(.5, 1.)
-  def test_a_lone_component_weighs_one_and_none_weighs_nothing(self, alpha):
-    draw = lambda components: weightings.simplex_weights(
-        jax.random.key(1), 64, 2, alpha=alpha, components=jnp.array(components))
-    np.testing.assert_array_equal(draw([False, True]), np.tile([0, 1], (64, 1)))
-    np.testing.assert_array_equal(draw([False, False]), 0)
+  @parameterized.product(alpha=(.5, 1.), sampler=weightings.SAMPLERS)
+  def test_a_lone_component_weighs_one_and_none_weighs_nothing(self, alpha, sampler):
+    weights = lambda components: draw(
+        jax.random.key(1), 64, 2, alpha=alpha, components=np.array(components), sampler=sampler)
+    np.testing.assert_array_equal(weights([False, True]), np.tile([0, 1], (64, 1)))
+    np.testing.assert_array_equal(weights([False, False]), 0)
+
+  @parameterized.parameters('lattice', 'sobol')
+  def test_even_weightings_miss_the_mean_by_far_less_than_draws(self, sampler):
+    # 256 draws of Dir(1) in R^4 err by √(3/80/256) = .012 in each component; K points evenly spread by about 1/K.
+    weights = draw(jax.random.key(0), 256, 4, sampler=sampler)
+    np.testing.assert_allclose(weights.mean(axis=0), .25, atol=.012 / 5)
+
+  def test_keys_move_the_points(self):
+    one, other = (draw(jax.random.key(seed), 8, 3, sampler='lattice') for seed in (0, 1))
+    self.assertGreater(np.abs(one - other).max(), .01)
 
   def test_draws_follow_the_prompt_not_its_place(self):
     keys = weightings.prompt_keys(jax.random.key(3), np.array([7, 4]), 2)

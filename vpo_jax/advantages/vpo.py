@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from vpo_jax.advantages import weights as weightings
+from vpo_jax.advantages.exact_set_reward import exact_set_reward, has_closed_form
 from vpo_jax.advantages.group_advantage import batch_advantages, check_settings
 from vpo_jax.advantages.groups import clean_groups
 from vpo_jax.advantages.result import Advantages
-from vpo_jax.advantages.set_reward import best_scores, exact_set_reward, pool_best
+from vpo_jax.advantages.set_reward import best_scores, pool_best
 
 
 def vpo(
@@ -29,9 +30,11 @@ def vpo(
     answer_mask: `[B, G, m]`, False where the rollout gave no such answer.
     component_mask: `[B, d]`, False where the prompt lacks the component.
     prompt_ids: `[B]` integers, the position by default.
-    num_weights: K, weightings a prompt; of no effect with `weight_sampler='exact'`.
+    num_weights: K, weightings a prompt; of no effect on the values with `weight_sampler='exact'`.
     alpha: concentration of the Dirichlet.
-    weight_sampler: 'dirichlet'; or 'exact', the integral over Dir(1), for at most two components.
+    weight_sampler: 'dirichlet', independent draws; 'lattice', less than a tenth of their variance at no more cost;
+      'sobol', likewise if K is a power of two, d at most 32; 'exact', the integral, for m or d of at most two (see
+      `exact_set_reward`), without a key.
     ddof: 0 for the population deviation, 1 for the sample one.
     eps: added to the deviation.
     baseline: 'mean', 'loo' or 'none', see `group_advantage`.
@@ -48,24 +51,28 @@ def vpo(
       num_weights=num_weights, alpha=alpha, weight_sampler=weight_sampler, samplers=(*weightings.SAMPLERS, 'exact'))
   groups = clean_groups(rewards, rollout_mask, answer_mask, component_mask)
   b, g, m, d = groups.rewards.shape
-  if weight_sampler == 'exact':
-    if d > 2 or alpha != 1:
-      raise ValueError(f'{weight_sampler=} needs at most two components and alpha=1; got {d} and {alpha=}.')
 
-    def scored(rewards, answers, rollouts, components):
+  def drawn(rewards, answers, rollouts, components, key, sampler=weight_sampler):
+    weights = weightings.simplex_weights(
+        key, num_weights, d, alpha=alpha, components=components, sampler=sampler, dtype=rewards.dtype)
+    scores = best_scores(rewards, weights, answers)
+    return scores.mean(axis=0), pool_best(scores, rollouts)
+
+  def integrated(rewards, answers, rollouts, components):
+    if has_closed_form(g * m, d, alpha):
       pool = (answers & rollouts[:, None]).reshape(1, g * m)
-      best = exact_set_reward(rewards.reshape(1, g * m, d), pool, components)[0]
-      return exact_set_reward(rewards, answers, components), jnp.where(rollouts.any(), best, 0)
+      best = jnp.where(rollouts.any(), exact_set_reward(rewards.reshape(1, g * m, d), pool, components)[0], 0)
+    else:  # The metric alone, under the same weightings every time.
+      _, best = drawn(rewards, answers, rollouts, components, jax.random.key(0), sampler='lattice')
+    return exact_set_reward(rewards, answers, components), best
 
-    set_rewards, best = jax.vmap(scored)(*groups[:4])
+  if weight_sampler == 'exact':
+    if not has_closed_form(m, d, alpha):
+      raise ValueError(f'{weight_sampler=} needs one answer or component, or alpha=1 and two of either; this is m={m}, '
+                       f"d={d}, {alpha=}. weight_sampler='lattice' takes any.")
+    set_rewards, best = jax.vmap(integrated)(*groups[:4])
   else:
-    def scored(rewards, answers, rollouts, components, key):
-      weights = weightings.simplex_weights(
-          key, num_weights, d, alpha=alpha, components=components, dtype=rewards.dtype)
-      scores = best_scores(rewards, weights, answers)
-      return scores.mean(axis=0), pool_best(scores, rollouts)
-
-    set_rewards, best = jax.vmap(scored)(*groups[:4], weightings.prompt_keys(key, prompt_ids, b))
+    set_rewards, best = jax.vmap(drawn)(*groups[:4], weightings.prompt_keys(key, prompt_ids, b))
   return batch_advantages(
       groups, set_rewards, set_rewards=set_rewards, pool_best=best, ddof=ddof, eps=eps, baseline=baseline,
       normalize=normalize)

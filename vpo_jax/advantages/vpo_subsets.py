@@ -33,7 +33,7 @@ def vpo_subsets(
       half of G. By default max(2, G // 2).
     num_weights: K, weightings a prompt; 8 are enough on a budget.
     alpha: concentration of the Dirichlet.
-    weight_sampler: 'dirichlet'.
+    weight_sampler: 'dirichlet', 'lattice' or 'sobol', as in `vpo`.
     ddof: 0 for the population deviation, 1 for the sample one.
     eps: added to the deviation of the credits; 1e-4 tames near-ties only (late in training deviations are near 1e-3).
     baseline: 'mean' of the group; 'loo', the mean best of k others; 'loo_1', of k-1 others, all credits then being
@@ -48,14 +48,16 @@ def vpo_subsets(
   """
   group_advantage.check_settings(
       ddof=ddof, eps=eps, baseline=baseline, normalize=normalize, baselines=subset_credit.BASELINES)
-  weightings.check_settings(num_weights=num_weights, alpha=alpha, weight_sampler=weight_sampler)
+  weightings.check_settings(
+      num_weights=num_weights, alpha=alpha, weight_sampler=weight_sampler, samplers=weightings.SAMPLERS)
   groups = clean_groups(rewards, rollout_mask, answer_mask, component_mask)
   b, g, _, d = groups.rewards.shape
   k = subset_credit.subset_size(k, g, baseline)
   tables = jnp.asarray(subset_credit.subset_tables(g, k), groups.rewards.dtype)
 
   def credited(rewards, answers, rollouts, components, key):
-    weights = weightings.simplex_weights(key, num_weights, d, alpha=alpha, components=components, dtype=rewards.dtype)
+    weights = weightings.simplex_weights(
+        key, num_weights, d, alpha=alpha, components=components, sampler=weight_sampler, dtype=rewards.dtype)
     scores = best_scores(rewards, weights, answers)
     credit = lambda scores: subset_credit.subset_credit(scores, rollouts, tables, baseline=baseline)
     return jax.vmap(credit)(scores).mean(axis=0), scores.mean(axis=0), pool_best(scores, rollouts)

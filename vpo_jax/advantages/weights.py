@@ -9,7 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-SAMPLERS = ('dirichlet',)
+from vpo_jax.advantages import low_discrepancy
+from vpo_jax.advantages.stick_breaking import broken_stick
+
+SAMPLERS = ('dirichlet', *low_discrepancy.SEQUENCES)
 
 
 def prompt_keys(key, prompt_ids, num_prompts: int) -> jax.Array:
@@ -28,7 +31,8 @@ def prompt_keys(key, prompt_ids, num_prompts: int) -> jax.Array:
   return jax.vmap(jax.random.fold_in, (None, 0))(key, prompt_ids)
 
 
-def simplex_weights(key, num_weights: int, d: int, *, alpha=1., components=None, dtype=jnp.float32) -> jax.Array:
+def simplex_weights(
+    key, num_weights: int, d: int, *, alpha=1., components=None, sampler='dirichlet', dtype=jnp.float32) -> jax.Array:
   """Draws `[K, d]` weightings from Dir(alpha), restricted to the components that the prompt has.
 
   Args:
@@ -37,12 +41,28 @@ def simplex_weights(key, num_weights: int, d: int, *, alpha=1., components=None,
     d: number of components.
     alpha: concentration; 1 is uniform over the simplex, less is more lopsided.
     components: `[d]` bool; the others get weight 0, and a Dirichlet restricted so is a Dirichlet on the rest.
+    sampler: 'dirichlet', independent draws; 'lattice' or 'sobol', each weighting so distributed and all together
+      spread evenly (`low_discrepancy`).
     dtype: of the weights.
 
   Returns:
     `[K, d]`, rows sum to 1 (to 0 where the prompt has no component).
+
+  Raises:
+    ValueError: 'sobol' with more than 32 components.
   """
   components = jnp.ones(d, bool) if components is None else components
+  if sampler == 'dirichlet':
+    return dirichlet(key, num_weights, d, alpha=alpha, components=components, dtype=dtype)
+  if sampler == 'sobol' and d - 1 > low_discrepancy.MAX_SOBOL_DIMENSIONS:
+    raise ValueError(
+        f"{d=} must be at most {low_discrepancy.MAX_SOBOL_DIMENSIONS + 1} for 'sobol'; 'lattice' takes any number.")
+  points = low_discrepancy.shifted_points(key, num_weights, d - 1, sequence=sampler, dtype=dtype)
+  return broken_stick(points, components, alpha=alpha)
+
+
+def dirichlet(key, num_weights: int, d: int, *, alpha, components, dtype) -> jax.Array:
+  """Independent draws `[K, d]`, as in `simplex_weights`."""
   if alpha == 1:  # Normalised exponentials: no rejection loop.
     # A draw can be exactly 0 (1 in 2^23), and a lone component would then weigh 0/0.
     draws = jnp.maximum(jax.random.exponential(key, (num_weights, d), dtype), jnp.finfo(dtype).tiny)
@@ -84,7 +104,7 @@ def scalar_weighting(scalar_weights, components, dtype=jnp.float32) -> jax.Array
   return kept * (weights.sum() / jnp.where(total > 0, total, 1))
 
 
-def check_settings(*, num_weights, alpha, weight_sampler, samplers=SAMPLERS):
+def check_settings(*, num_weights, alpha, weight_sampler, samplers=('dirichlet',)):
   """Raises ValueError where a setting of the sampler is out of range."""
   try:
     in_range = operator.index(num_weights) >= 1
