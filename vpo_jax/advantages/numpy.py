@@ -43,6 +43,8 @@ def compute(name: str, rewards, *, seed: int | None = None, step: int = 0, **key
   rewards = _array('rewards', rewards)
   if 'scalar_weights' in arrays:  # Their values are checked where they are known: not inside jit.
     scalar_weighting(np.asarray(arrays['scalar_weights']), np.ones((1, *rewards.shape[-1:]), bool))
+  if isinstance(rewards, jax.Array):  # A program runs on one device, and masks are often made elsewhere.
+    arrays = jax.device_put(arrays, rewards.device)
   credited = _compiled(name, advantages.ESTIMATORS[name], **dict(sorted(settings.items())))
   try:
     values, metrics = jax.device_get(credited(rewards, arrays, _uint32('seed', seed), _uint32('step', step)))
