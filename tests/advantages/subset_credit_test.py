@@ -61,6 +61,7 @@ class SubsetSizeTest(parameterized.TestCase):
   @parameterized.parameters((2, 1), (3, 2), (5, 2), (8, 4), (36, 18))
   def test_default_is_half_the_group(self, group_size, expected):
     self.assertEqual(subset_credit.subset_size(None, group_size, 'mean'), expected)
+    self.assertEqual(subset_credit.subset_size(None, group_size, 'loo_1'), max(2, expected))
 
   @parameterized.parameters(
       (8, 8, 'mean'), (8, 8, 'loo'), (9, 8, 'none'), (1, 8, 'loo_1'), (0, 8, 'none'), (2.5, 8, 'mean'))

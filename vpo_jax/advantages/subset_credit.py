@@ -84,18 +84,18 @@ def subset_credit(scores: jax.Array, mask: jax.Array, tables: jax.Array, *, base
 
 
 def subset_size(k: int | None, group_size: int, baseline: str) -> int:
-  """The subset size to use: max(2, G // 2) by default, as in VPO's code, but at most G - 1.
+  """The subset size to use: max(2, G // 2) by default, as in VPO's code, but at most G - 1 ('loo_1': at least 2).
 
   Raises:
     ValueError: no signal is left at this k, group size and baseline.
   """
+  low = 2 if baseline == 'loo_1' else 1
   if k is None:
-    return max(1, min(max(2, group_size // 2), group_size - 1))
+    return max(low, min(max(2, group_size // 2), group_size - 1))
   try:
     k = operator.index(k)
   except TypeError:
     raise ValueError(f'{k=} must be a whole number.') from None
-  low = 2 if baseline == 'loo_1' else 1
   high = group_size if baseline in ('loo_1', 'none') else group_size - 1
   if group_size > 1 and not low <= k <= high:
     raise ValueError(f'{k=} must be in [{low}, {high}] for groups of {group_size} rollouts and {baseline=}.')
