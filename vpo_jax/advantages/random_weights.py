@@ -1,4 +1,4 @@
-"""GRPO on one random weighting for each prompt, drawn anew at every step."""
+"""GRPO on one random weighting for each prompt, drawn anew at every step or kept."""
 
 import jax
 
@@ -11,20 +11,22 @@ from vpo_jax.advantages.set_reward import best_scores, pool_best
 
 
 def random_weights(
-    rewards, key, *, rollout_mask=None, answer_mask=None, component_mask=None, prompt_ids=None, alpha=1.,
-    weight_sampler='dirichlet', ddof=1, eps=1e-6, baseline='mean', normalize='std') -> Advantages:
+    rewards, key, *, rollout_mask=None, answer_mask=None, component_mask=None, prompt_ids=None, redraw='step',
+    seed=0, alpha=1., weight_sampler='dirichlet', ddof=1, eps=1e-6, baseline='mean', normalize='std') -> Advantages:
   """Advantages of GRPO under a weighting that the policy can't see.
 
   VPO's text says that the weighting is drawn anew during training, its code keeps one for each prompt for the whole
-  run. Here it is as new as `key`: pass a key of the step.
+  run. Here the text is followed, and the code by `redraw='never'`.
 
   Args:
     rewards: `[B, G, m, d]` reward vector of every answer.
-    key: the weighting is drawn from `fold_in(key, prompt_id)`, once for a group.
+    key: the weighting is drawn from `fold_in(key, prompt_id)`, once for a group: it is as new as the key.
     rollout_mask: `[B, G]`, False for padding.
     answer_mask: `[B, G, m]`, False where the rollout gave no such answer.
     component_mask: `[B, d]`, False where the prompt lacks the component.
-    prompt_ids: `[B]` integers, the position by default.
+    prompt_ids: `[B]` integers, the position by default. 'never' needs them: a position is no prompt.
+    redraw: 'step'; or 'never', one weighting a prompt, drawn from `fold_in(jax.random.key(seed), prompt_id)`.
+    seed: of the weightings that are never redrawn; of no effect otherwise.
     alpha: concentration of the Dirichlet.
     weight_sampler: 'dirichlet'.
     ddof: 0 for the population deviation, 1 for the sample one.
@@ -40,6 +42,12 @@ def random_weights(
   """
   check_settings(ddof=ddof, eps=eps, baseline=baseline, normalize=normalize)
   weightings.check_settings(num_weights=1, alpha=alpha, weight_sampler=weight_sampler)
+  if redraw not in ('step', 'never'):
+    raise ValueError(f'{redraw=} must be one of step, never.')
+  if redraw == 'never':
+    if prompt_ids is None:
+      raise ValueError(f'{redraw=} needs prompt_ids: a weighting stays with its prompt.')
+    key = jax.random.key(seed)
   groups = clean_groups(rewards, rollout_mask, answer_mask, component_mask)
   b, _, _, d = groups.rewards.shape
 
