@@ -6,12 +6,22 @@ Axes: B prompts, G rollouts of a prompt, m answers in each, d reward components.
 import difflib
 import inspect
 
-from vpo_jax.advantages import grpo, max_at_k, multi_rlvr, random_weights, set_max, vpo, vpo_subsets
+from vpo_jax.advantages import (
+  dr_grpo,
+  grpo,
+  max_at_k,
+  multi_rlvr,
+  random_weights,
+  set_max,
+  vpo,
+  vpo_subsets,
+)
 from vpo_jax.advantages.result import Advantages
 
 __all__ = ['ESTIMATORS', 'Advantages', 'compute', 'settings_of']
 
 ESTIMATORS = {
+    'dr_grpo': dr_grpo.dr_grpo,
     'grpo': grpo.grpo,
     'max_at_k': max_at_k.max_at_k,
     'multi_rlvr': multi_rlvr.multi_rlvr,
