@@ -25,12 +25,16 @@ def test_misspelt_names_are_met_with_a_suggestion():
   rewards = np.ones((1, 2, 1, 1))
   with pytest.raises(ValueError, match=r"name='max_at_n' is no estimator. Did you mean max_at_k\?"):
     advantages.compute('max_at_n', rewards)
-  with pytest.raises(ValueError, match='There are: grpo, max_at_k'):
-    advantages.settings_of('ppo2')
+  with pytest.raises(ValueError, match='There are: diversity_bonus, dr_grpo'):
+    advantages.settings_of('actor_critic')
   with pytest.raises(ValueError, match=r"vpo has no setting 'num_weight'. Did you mean num_weights"):
     advantages.compute('vpo', rewards, num_weight=3)
   with pytest.raises(ValueError, match=r"grpo has no setting 'k'"):
     advantages.compute('grpo', rewards, k=1)
+
+
+# Settings under which an estimator draws.
+DRAWS = {'poly_epo': {'num_sets': 2}, 'hypervolume': {'method': 'monte_carlo'}}
 
 
 @pytest.mark.parametrize('name', sorted(advantages.ESTIMATORS))
@@ -41,4 +45,4 @@ def test_static_faults_are_named(name):
     field, = fault
     if field in advantages.settings_of(name):
       with pytest.raises(ValueError, match=field):
-        advantages.compute(name, np.ones((1, 4, 1, 1)), jax.random.key(0), **fault)
+        advantages.compute(name, np.ones((1, 4, 1, 1)), jax.random.key(0), **fault, **DRAWS.get(name, {}))

@@ -8,6 +8,7 @@ import inspect
 
 from vpo_jax.advantages import (
   dr_grpo,
+  gdpo,
   grpo,
   max_at_k,
   maxrl,
@@ -24,6 +25,7 @@ __all__ = ['ESTIMATORS', 'Advantages', 'compute', 'settings_of']
 
 ESTIMATORS = {
     'dr_grpo': dr_grpo.dr_grpo,
+    'gdpo': gdpo.gdpo,
     'grpo': grpo.grpo,
     'max_at_k': max_at_k.max_at_k,
     'maxrl': maxrl.maxrl,
