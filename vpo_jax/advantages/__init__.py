@@ -7,6 +7,7 @@ import difflib
 import inspect
 
 from vpo_jax.advantages import (
+  diversity_bonus,
   dr_grpo,
   gdpo,
   grpo,
@@ -25,6 +26,7 @@ from vpo_jax.advantages.result import Advantages
 __all__ = ['ESTIMATORS', 'Advantages', 'compute', 'settings_of']
 
 ESTIMATORS = {
+    'diversity_bonus': diversity_bonus.diversity_bonus,
     'dr_grpo': dr_grpo.dr_grpo,
     'gdpo': gdpo.gdpo,
     'grpo': grpo.grpo,
