@@ -54,10 +54,11 @@ def marginal_advantages(set_scores, sets, rollouts, *, aggregate: str) -> jax.Ar
   """
   live = rollouts[sets].all(axis=1)
   spread = group_spread(set_scores, live, ddof=0)
-  holds_sg = (jax.nn.one_hot(sets, len(rollouts), dtype=set_scores.dtype).sum(axis=1)) * live[:, None]
-  sums = jnp.einsum(
-      's,sg->g', jnp.where(spread.flat, 0, spread.deviations), holds_sg, precision=jax.lax.Precision.HIGHEST)
-  return sums if aggregate == 'sum' else sums / jnp.maximum(holds_sg.sum(axis=0), 1)
+  deviations = jnp.where(spread.flat, 0, spread.deviations)  # 0 also for sets with padding.
+  holds_sg = jax.nn.one_hot(sets, len(rollouts), dtype=set_scores.dtype).sum(axis=1)
+  over_sets = lambda values: jnp.einsum('s,sg->g', values, holds_sg, precision=jax.lax.Precision.HIGHEST)
+  sums = over_sets(deviations)
+  return sums if aggregate == 'sum' else sums / jnp.maximum(over_sets(live.astype(sums.dtype)), 1)
 
 
 def poly_epo(
@@ -107,18 +108,18 @@ def poly_epo(
   weights = scalar_weighting(scalar_weights, groups.components, groups.rewards.dtype)
   scores = jax.vmap(mean_score)(groups.rewards, weights, groups.answers)
   if num_sets is None:
-    sampled = jnp.broadcast_to(sets, (b, *sets.shape))
+    sampled, axis = sets, None  # Not one copy a prompt: 36 rollouts have 58,905 sets of 4.
   else:
     if not 2 <= operator.index(num_sets) <= len(sets):
       raise ValueError(f'{num_sets=} must be in [2, {len(sets)}], the number of sets of {n} among {g} rollouts.')
     draw = lambda key: sets[jax.random.choice(key, len(sets), (num_sets,), replace=False)]
-    sampled = jax.vmap(draw)(prompt_keys(key, prompt_ids, b))
+    sampled, axis = jax.vmap(draw)(prompt_keys(key, prompt_ids, b)), 0
 
   def credited(scores, clusters, sets, rollouts):
     set_scores = jax.vmap(set_score)(scores[sets], clusters[sets], (clusters == junk_id)[sets])
     return marginal_advantages(set_scores.astype(scores.dtype), sets, rollouts, aggregate=aggregate)
 
-  credits = jax.vmap(credited)(scores, clusters, sampled, groups.rollouts)
+  credits = jax.vmap(credited, (0, 0, axis, 0))(scores, clusters, sampled, groups.rollouts)
   best = jax.vmap(best_scores)(groups.rewards, weights[:, None], groups.answers)
   values, metrics = batch_advantages(
       groups, credits, set_rewards=scores, pool_best=jax.vmap(pool_best)(best, groups.rollouts), ddof=1, eps=1e-6,
