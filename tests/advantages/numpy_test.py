@@ -70,6 +70,12 @@ def test_masks_and_ids_reach_the_kernel(kind):
   np.testing.assert_allclose(values, [[.5, -.5, 0]], atol=1e-6)  # Sums: one of the copies, 2; the one given, 1.
 
 
+@pytest.mark.parametrize('kind', [np.array, Foreign])
+def test_integers_are_32_bits_inside(kind):
+  ids = border._array('answer_ids', kind([-2**31, 2**31 - 1]))
+  assert ids.dtype == np.int32 and ids.tolist() == [-2**31, 2**31 - 1]
+
+
 def test_draws_are_those_of_seed_and_step():
   rewards = np.random.default_rng(0).random((2, 3, 2, 2), np.float32)
   settings = dict(num_weights=2)
@@ -139,6 +145,7 @@ def test_faults_are_named_before_compilation(name, keywords, rule, monkeypatch):
 @pytest.mark.parametrize('rewards, rule', [
     ([[1., 2.]], r'rewards.shape=\(1, 2\) must be'), (np.ones((1, 1, 1, 1)), 'one rollout a prompt'),
     (np.ones((1, 2, 1, 1), complex), 'rewards has dtype complex128'), (None, 'rewards has dtype object'),
+    (Foreign(np.ones((1, 2, 1, 1), '>f8')), 'rewards did not come through DLPack.*byte order'),
     (Foreign(np.ones((1, 2, 1, 1)), device=(2, 0)), 'rewards did not come through DLPack.*cpu')])  # 2: CUDA
 def test_rewards_that_are_none_are_refused(rewards, rule):
   with pytest.raises(ValueError, match=rule):
