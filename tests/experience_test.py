@@ -10,7 +10,7 @@ import pytest
 
 from vpo_jax import advantages, partition, tasks
 from vpo_jax.evaluation.metrics import diversity_l1
-from vpo_jax.experience import Demonstrations, Examples, SampledAnswers, stack_prompts
+from vpo_jax.experience import Demonstrations, Examples, SampledAnswers, check_advantage, stack_prompts
 from vpo_jax.learner import Learner, LossSettings
 from vpo_jax.models.config import ModelConfig
 from vpo_jax.rollout import Rollouts
@@ -82,7 +82,8 @@ def test_rewards_and_advantages_are_those_of_the_plain_task_with_filler_on_four_
     rewards, given = host_rewards(examples, batch.tokens[:3], batch.lengths[:3], 2)
     assert (rewards[..., 0] > 0).any() and not given.all()
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(7), step), 2**32 - 1)
-    known = dict(answer_mask=given) | (dict(scalar_weights=TASK.scalar_weights) if name == 'grpo' else {})
+    known = dict(answer_mask=given) | (
+        dict(scalar_weights=TASK.scalar_weights) if name == 'grpo' else dict(prompt_ids=source._examples.indices(step)))
     expected, metrics = jax.device_get(advantages.compute(name, rewards, key, **known))
     assert np.abs(expected).max() > 0.5
     np.testing.assert_allclose(batch.advantages[:3], expected, atol=1e-5)
@@ -131,14 +132,29 @@ def test_kernels_get_lengths_and_clusters_that_ignore_the_order_of_answers(monke
 
 
 def test_weightings_are_drawn_anew_at_every_step(monkeypatch):
-  fixed = Examples(TASK, seed=0, per_step=3)(0)
-  monkeypatch.setattr(Examples, '__call__', lambda self, step: fixed)
+  fixed = Examples(TASK, seed=0, per_step=3).indices(0)
+  monkeypatch.setattr(Examples, 'indices', lambda self, step: fixed)
   source = SampledAnswers(TASK, make_learner(), **SETTINGS)
   source.loop = Imitation(source)
   first, second = (jax.device_get(source(some_params(), step)[0]) for step in (0, 1))
   np.testing.assert_array_equal(first.tokens, second.tokens)
   live = first.advantages != 0  # Tied groups are 0 under every weighting.
   assert live.any() and (first.advantages[live] != second.advantages[live]).all()
+
+
+def test_a_weighting_that_is_never_redrawn_stays_with_its_prompt(monkeypatch):
+  fixed = Examples(TASK, seed=0, per_step=3).indices(0)
+  monkeypatch.setattr(Examples, 'indices', lambda self, step: fixed)
+  source = SampledAnswers(TASK, make_learner(), **SETTINGS | dict(advantage=dict(name='random_weights', redraw='never')))
+  source.loop = Imitation(source)
+  first, second = (jax.device_get(source(some_params(), step)[0]).advantages for step in (0, 1))
+  np.testing.assert_array_equal(first, second)
+  assert np.abs(first).max() > .5
+
+
+@pytest.mark.parametrize('settings', [dict(name='random_weights', redraw='never'), dict(name='gdpo', whiten='tokens')])
+def test_settings_that_need_what_a_step_brings_are_accepted(settings):
+  assert check_advantage(settings, rollouts=4, num_answers=1, components=4)['estimator'] == settings['name']
 
 
 def test_a_sampled_batch_is_a_function_of_the_step():

@@ -57,14 +57,19 @@ class Examples:
     if per_step < updates * jax.process_count():
       raise ValueError(f'experience.prompts={per_step} must be at least updates_per_batch={updates} in each process: '
                        'every update needs a prompt.')
-    self._dataset = grain.MapDataset.source(task.examples('train')).seed(seed).shuffle().repeat()
+    self._source = task.examples('train')
+    self._order = grain.MapDataset.range(len(self._source)).seed(seed).shuffle().repeat()
     self.local = per_step // jax.process_count()
     self._per_step = per_step
 
+  def indices(self, step: int) -> np.ndarray:
+    """Which examples are this process's at a step: `[U]` int32, the same number for the same example, always."""
+    start = step * self._per_step + jax.process_index() * self.local
+    return np.array([self._order[start + i] for i in range(self.local)], np.int32)
+
   def __call__(self, step: int) -> list[dict]:
     """This process's examples of a step."""
-    start = step * self._per_step + jax.process_index() * self.local
-    return [self._dataset[start + i] for i in range(self.local)]
+    return [self._source[int(index)] for index in self.indices(step)]
 
 
 class Demonstrations:
@@ -187,10 +192,10 @@ class SampledAnswers:
         prompts.tokens, prompts.lengths, rollouts.tokens, rollouts.lengths, np.zeros((u, g), np.float32)))
     filler = len(batch.prompts) - u
     fill = lambda x: np.concatenate([x, np.repeat(x[-1:], filler, axis=0)])
-    examples, finished = jax.tree.map(fill, (prompts.examples, rollouts.finished))
-    batch, examples, finished = partition.to_mesh((batch, examples, finished), mesh)
+    arrays = (prompts.examples, rollouts.finished, self._examples.indices(step))
+    batch, (examples, finished, prompt_ids) = partition.to_mesh((batch, jax.tree.map(fill, arrays)), mesh)
     values, metrics = self._credit(
-        examples, batch.tokens, batch.lengths, finished, np.uint32(self._seed), np.int32(step))
+        examples, batch.tokens, batch.lengths, finished, prompt_ids, np.uint32(self._seed), np.int32(step))
     return batch.replace(advantages=values), metrics
 
 
@@ -209,11 +214,14 @@ def check_advantage(settings: dict, *, rollouts: int, num_answers: int, componen
   name = settings.pop('name')
   rewards = jax.ShapeDtypeStruct((1, rollouts, num_answers, components), jnp.float32)
   key = jax.eval_shape(lambda: jax.random.key(0))
-  jax.eval_shape(lambda r, k: advantages.compute(name, r, k, **settings), rewards, key)
+  of_rollouts = jax.ShapeDtypeStruct((1, rollouts), jnp.int32)
+  arrays = dict(prompt_ids=jax.ShapeDtypeStruct((1,), jnp.int32), clusters=of_rollouts, lengths=of_rollouts)
+  known = {keyword: array for keyword, array in arrays.items() if keyword in advantages.settings_of(name)}
+  jax.eval_shape(lambda r, k, arrays: advantages.compute(name, r, k, **arrays, **settings), rewards, key, known)
   return {'estimator': name, 'settings': settings}
 
 
-def _credit(examples, tokens, lengths, finished, seed, step, *, task, num_answers, estimator, settings):
+def _credit(examples, tokens, lengths, finished, prompt_ids, seed, step, *, task, num_answers, estimator, settings):
   """Advantages `[U, G]` of rollouts `[U, G, C]`, and metrics of them and their rewards, over all processes."""
   score = jax.vmap(lambda example, tokens, lengths: task.token_reward(example, tokens, lengths, num_answers))
   rewards, answer_mask, answer_ids = score(examples, tokens, lengths)
@@ -221,7 +229,7 @@ def _credit(examples, tokens, lengths, finished, seed, step, *, task, num_answer
   weights = jnp.asarray(task.scalar_weights)
   clusters = answer_ids.sum(axis=-1)  # Alike if a rollout's answers are, in whatever order.
   keywords = dict(rollout_mask=rollout_mask, answer_mask=answer_mask, answer_ids=answer_ids, scalar_weights=weights,
-                  clusters=clusters, lengths=lengths)
+                  prompt_ids=prompt_ids, clusters=clusters, lengths=lengths)
   known = advantages.settings_of(estimator)
   keywords = {name: value for name, value in keywords.items() if name in known and name not in settings}
   key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), _WEIGHTINGS_STREAM)
