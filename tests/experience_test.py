@@ -145,7 +145,8 @@ def test_weightings_are_drawn_anew_at_every_step(monkeypatch):
 def test_a_weighting_that_is_never_redrawn_stays_with_its_prompt(monkeypatch):
   fixed = Examples(TASK, seed=0, per_step=3).indices(0)
   monkeypatch.setattr(Examples, 'indices', lambda self, step: fixed)
-  source = SampledAnswers(TASK, make_learner(), **SETTINGS | dict(advantage=dict(name='random_weights', redraw='never')))
+  advantage = dict(name='random_weights', redraw='never')
+  source = SampledAnswers(TASK, make_learner(), **SETTINGS | dict(advantage=advantage))
   source.loop = Imitation(source)
   first, second = (jax.device_get(source(some_params(), step)[0]).advantages for step in (0, 1))
   np.testing.assert_array_equal(first, second)
