@@ -41,12 +41,12 @@ def test_distance_to_the_mean_vector_by_name():
   np.testing.assert_allclose(variance_bonus(rewards, mask, jnp.ones(2, bool))[:4], [.25] * 4)  # (1/4 + 1/4)/2
   np.testing.assert_allclose(
       variance_bonus(rewards * jnp.array([[1., 0.]]), mask, jnp.array([True, False]))[:4], [.25] * 4)
-  # Two answers a rollout: their mean is (1/2, 0); the others are zeros. The mean vector is (1/6, 0).
-  rewards = np.array([[[1, 0], [0, 0]], [[0, 0], [0, 0]], [[0, 0], [0, 0]]], np.float32)[None]
+  # Two answers a rollout: their mean is (3/4, 0); the others are zeros. The mean vector is (1/4, 0).
+  rewards = np.array([[[1, 0], [.5, 0]], [[0, 0], [0, 0]], [[0, 0], [0, 0]]], np.float32)[None]
   values, metrics = compute(rewards, bonus='variance', coefficient=2.)
-  earned = np.array([.25 + 2 * (1 / 9) / 2, 2 * (1 / 36) / 2, 2 * (1 / 36) / 2])
+  earned = np.array([.375 + 2 * .25 / 2, 2 * .0625 / 2, 2 * .0625 / 2])
   np.testing.assert_allclose(values[0], earned - earned.mean(), atol=1e-6)
-  np.testing.assert_allclose(metrics['diversity_bonus'], (1 / 9 + 1 / 18) / 6, rtol=1e-5)
+  np.testing.assert_allclose(metrics['diversity_bonus'], (.125 + .0625) / 3, rtol=1e-5)
 
 
 def test_settings_of_the_advantage():

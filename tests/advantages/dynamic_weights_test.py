@@ -38,9 +38,14 @@ def test_a_full_front_gives_up_the_point_nearest_to_the_new():
 def test_means_are_over_what_is_there():
   rewards = np.array([[[[1, 5]], [[0, 9]], [[9, 9]]], [[[.5, .5]], [[np.nan, 0]], [[9, 9]]]], np.float32)
   state, _ = step(
+      dynamic.empty_front(2), rewards, rollout_mask=np.array([[True, True, False], [True, False, False]]),
+      component_mask=np.array([[True, False], [True, True]]))
+  # (1 + 0 + .5)/3, and .5 alone in the second component.
+  np.testing.assert_allclose(state.points[0], [.5, .5], atol=1e-6)
+  # A broken answer is a zero vector: (1 + 0 + .5 + 0)/4 and (.5 + 0)/2.
+  state, _ = step(
       dynamic.empty_front(2), rewards, rollout_mask=np.array([[True, True, False]] * 2),
       component_mask=np.array([[True, False], [True, True]]))
-  # A broken answer is a zero vector: (1 + 0 + .5 + 0)/4, and (.5 + 0)/2 in the second component.
   np.testing.assert_allclose(state.points[0], [.375, .25], atol=1e-6)
 
 

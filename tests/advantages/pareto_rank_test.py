@@ -39,3 +39,4 @@ def test_padding_beats_nobody():
   values, metrics = compute(VECTORS, rollout_mask=mask, normalize='none')
   np.testing.assert_allclose(values[0], [0, .25, .25, -.75, .25], rtol=1e-6)  # Only (1, 0) is beaten now.
   assert metrics['first_front'] == .75
+  assert compute(VECTORS, rollout_mask=np.arange(5)[None] == 3, normalize='none').metrics['first_front'] == 1
