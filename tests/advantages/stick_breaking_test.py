@@ -7,7 +7,7 @@ import numpy as np
 import scipy.stats
 from absl.testing import parameterized
 
-from vpo_jax.advantages.stick_breaking import beta_logit_table, beta_rests, broken_stick
+from vpo_jax.advantages.stick_breaking import beta_logit_table, beta_rest, broken_stick
 
 property_test = hypothesis.settings(deadline=None, max_examples=50)
 broken = jax.jit(broken_stick, static_argnames='alpha')
@@ -31,7 +31,7 @@ class BrokenStickTest(parameterized.TestCase):
     u = np.linspace(1e-4, 1 - 1e-4, 501)
     for later in (1, 3, 31):
       with jax.enable_x64(True):
-        actual = beta_rests(jnp.array(u)[None], jnp.array([later]), 32, alpha=alpha)[0]
+        actual = beta_rest(jnp.array(u), jnp.array(later), 32, alpha=alpha)
       # 1 - v of v ~ Beta(alpha, alpha · later), so at 1 - u.
       np.testing.assert_allclose(actual, scipy.stats.beta(alpha * later, alpha).ppf(1 - u), atol=1e-5)
 

@@ -90,7 +90,7 @@ class VpoTest(parameterized.TestCase):
   @parameterized.parameters('dirichlet', 'lattice', 'sobol', 'exact')
   def test_jit_vmap_and_four_devices_agree(self, sampler):
     rewards = np.random.default_rng(7).random((8, 5, 2, 3)).astype(np.float32)
-    settings = dict(weight_sampler=sampler, num_weights=16)
+    settings = dict(weight_sampler=sampler, num_weights=16, normalize='none')  # The deviation would magnify rounding.
     expected = compute('vpo', rewards, jax.random.key(0), prompt_ids=np.arange(8), **settings).values
 
     def one(rewards, prompt_id):

@@ -3,12 +3,14 @@
 Functions see one prompt. Axes: G rollouts, m answers in each, d reward components, K weightings.
 """
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
 
 
-def best_scores(rewards: jax.Array, weights: jax.Array, answers: jax.Array) -> jax.Array:
+def set_scores(rewards: jax.Array, weights: jax.Array, answers: jax.Array) -> jax.Array:
   """Score of each rollout's best answer under every weighting: max_s w_kᵀ r(x, s).
 
   Args:
@@ -17,12 +19,22 @@ def best_scores(rewards: jax.Array, weights: jax.Array, answers: jax.Array) -> j
     answers: `[G, m]` bool, answers that count; at least one a rollout.
 
   Returns:
-    `[K, G]` scores, in the units of `rewards`.
+    `[G, K]` scores, in the units of `rewards`.
   """
   chex.assert_rank([rewards, weights, answers], [3, 2, 2])  # Checked while tracing: free at run time.
   chex.assert_axis_dimension(weights, 1, rewards.shape[-1])
-  scores_kgm = jnp.einsum('gmd,kd->kgm', rewards, weights, precision=jax.lax.Precision.HIGHEST)
-  return jnp.where(answers[None], scores_kgm, -jnp.inf).max(axis=-1)
+
+  def scores_gk(answer):
+    scores = jnp.einsum('gd,kd->gk', rewards[:, answer], weights, precision=jax.lax.Precision.HIGHEST)
+    return jnp.where(answers[:, answer, None], scores, -jnp.inf)
+
+  # One product an answer: `[G, m, K]` scores never lie in memory, and on a CPU that halves the time.
+  return functools.reduce(jnp.maximum, map(scores_gk, range(rewards.shape[1])))
+
+
+def best_scores(rewards: jax.Array, weights: jax.Array, answers: jax.Array) -> jax.Array:
+  """`set_scores` by weighting: `[K, G]`."""
+  return set_scores(rewards, weights, answers).T
 
 
 def pool_best(scores: jax.Array, rollouts: jax.Array) -> jax.Array:
@@ -45,4 +57,4 @@ def set_reward(rewards: jax.Array, weights: jax.Array, answers: jax.Array | None
     `[G]` set rewards, in the units of `rewards`.
   """
   answers = jnp.ones(rewards.shape[:2], bool) if answers is None else answers
-  return best_scores(rewards, weights, answers).mean(axis=0)
+  return set_scores(rewards, weights, answers).mean(axis=1)

@@ -29,30 +29,28 @@ def broken_stick(points: jax.Array, components: jax.Array, *, alpha: float) -> j
   """
   d, = components.shape
   later = jnp.cumsum(components[::-1])[::-1] - components
-  points = jnp.concatenate([points, jnp.ones_like(points, shape=(1, points.shape[1]))])
-  spread = jnp.maximum(later, 1)[:, None].astype(points.dtype)
-  if alpha == 1 or d == 1:  # 1 - v ~ Beta(l, 1)
-    rest = jnp.exp(jnp.log(points) / spread)
-  else:
-    rest = beta_rests(points, jnp.maximum(later, 1), d, alpha=alpha)
-  rest = jnp.where(components[:, None], jnp.where(later[:, None] > 0, rest, 0), 1)
 
-  def broken_off(left, rest):
-    remains = left * rest
+  def broken_off(left, stick):
+    points, present, later = stick
+    if alpha == 1 or d == 1:  # 1 - v ~ Beta(l, 1)
+      rest = jnp.exp(jnp.log(points) / jnp.maximum(later, 1).astype(points.dtype))
+    else:
+      rest = beta_rest(points, jnp.maximum(later, 1), d, alpha=alpha)
+    remains = left * jnp.where(present, jnp.where(later > 0, rest, 0), 1)
     return remains, left - remains
 
-  _, weights = jax.lax.scan(broken_off, jnp.ones_like(points[0]), rest)
-  return weights.T
+  left, weights = jax.lax.scan(
+      broken_off, jnp.ones_like(points, shape=points.shape[1:]), (points, components[:-1], later[:-1]))
+  return jnp.concatenate([weights, jnp.where(components[-1], left, 0)[None]]).T
 
 
-def beta_rests(points: jax.Array, later: jax.Array, d: int, *, alpha: float) -> jax.Array:
-  """1 - v at quantile `points` `[d, K]` of v ~ Beta(alpha, alpha · later), `later` `[d]` in 1..d-1."""
-  table = jnp.asarray(beta_logit_table(d, alpha), points.dtype)
+def beta_rest(points: jax.Array, later: jax.Array, d: int, *, alpha: float) -> jax.Array:
+  """1 - v at the quantiles `points` `[K]` of v ~ Beta(alpha, alpha · later), `later` `[]` in 1..d-1."""
+  table = jnp.asarray(beta_logit_table(d, alpha), points.dtype)[later - 1]
   logits = jnp.log(points) - jnp.log1p(-points)
   place = jnp.clip((logits + LOGIT_RANGE) * ((LOGIT_NODES - 1) / (2 * LOGIT_RANGE)), 0, LOGIT_NODES - 1)
   node = jnp.minimum(place.astype(jnp.int32), LOGIT_NODES - 2)
-  row = later[:, None] - 1
-  low, high = table[row, node], table[row, node + 1]
+  low, high = table[node], table[node + 1]
   return jax.nn.sigmoid(-(low + (high - low) * (place - node)))
 
 

@@ -11,7 +11,7 @@ from vpo_jax.advantages.exact_set_reward import exact_set_reward, has_closed_for
 from vpo_jax.advantages.group_advantage import batch_advantages, check_settings
 from vpo_jax.advantages.groups import clean_groups
 from vpo_jax.advantages.result import Advantages
-from vpo_jax.advantages.set_reward import best_scores, pool_best
+from vpo_jax.advantages.set_reward import pool_best, set_scores
 
 
 def vpo(
@@ -55,8 +55,8 @@ def vpo(
   def drawn(rewards, answers, rollouts, components, key, sampler=weight_sampler):
     weights = weightings.simplex_weights(
         key, num_weights, d, alpha=alpha, components=components, sampler=sampler, dtype=rewards.dtype)
-    scores = best_scores(rewards, weights, answers)
-    return scores.mean(axis=0), pool_best(scores, rollouts)
+    scores = set_scores(rewards, weights, answers)
+    return scores.mean(axis=1), pool_best(scores.T, rollouts)
 
   def integrated(rewards, answers, rollouts, components):
     if has_closed_form(g * m, d, alpha):
