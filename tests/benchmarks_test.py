@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 import pytest
 
-from experiments.benchmarks import throughput
+from experiments.benchmarks import advantages, throughput
 
 
 @pytest.fixture(scope='module')
@@ -64,3 +64,24 @@ def test_prompts_are_the_same_every_time_and_at_least_the_shortest():
   lengths = [len(task.prompt_tokens(task[i], 2)) for i in range(50)]
   assert set(lengths) == {4, 5, 6}
   np.testing.assert_array_equal(task[7]['prompt'], task[7]['prompt'])
+
+
+def test_the_numpy_loops_are_vpo():
+  # One weighting (1), since d = 1: the best answers are 1, 0 and 2; mean 1, deviation √(2/3). A tied prompt gets 0.
+  rewards = np.array([[[[1], [0]], [[0], [0]], [[2], [1]]], [[[3], [0]]] * 3], float)
+  for by_rollout in (False, True):
+    values = advantages.numpy_advantages(rewards, np.random.default_rng(0), 4, by_rollout=by_rollout)
+    np.testing.assert_allclose(values, [[0, -np.sqrt(1.5), np.sqrt(1.5)], [0, 0, 0]], rtol=1e-5)
+
+
+def test_advantages_are_timed_and_compared_with_many_weightings(monkeypatch):
+  monkeypatch.setattr(advantages, 'NUM_WEIGHTS', 16)
+  monkeypatch.setattr(advantages, 'LADDER', (16,))
+  monkeypatch.setattr(advantages, 'REFERENCE', 256)
+  found = advantages.compare((2, 4, 2, 3), repeats=1, calls=1, noise_prompts=2, noise_keys=16)
+  assert found['compile_events_in_new_steps'] == 0
+  # 32 groups of independent draws on either side: their means are within a factor of 2, and even weightings far below.
+  assert .5 < found['noise']['numpy'] / found['noise']['dirichlet'] < 2
+  assert found['noise']['lattice'] < found['noise']['dirichlet'] / 4
+  assert found['times_faster_than_numpy']['lattice'] == pytest.approx(
+      found['cpu_seconds']['numpy'] / found['cpu_seconds']['lattice'])
