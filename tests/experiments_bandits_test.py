@@ -1,6 +1,7 @@
 """The bandit lab: its engine by hand, its claims with few seeds and few updates."""
 
 import itertools
+import json
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,8 @@ from experiments.bandits import (
 )
 from vpo_jax.advantages import compute
 from vpo_jax.advantages.weights import simplex_weights
+
+QUESTIONS = (three_answers, deceptive_valley, hidden_context, rare_behaviour, two_rewards, collinearity, subsets)
 
 
 def chosen(methods, *labels):
@@ -89,7 +92,7 @@ class QuestionsTest(absltest.TestCase):
 
   def test_specialists_survive_under_vpo_and_not_under_grpo(self):
     methods = chosen(three_answers.METHODS, 'GRPO, 4 slots', 'VPO, 4 slots')
-    grpo, vpo = three_answers.run(2, methods=methods)[''].values()
+    _, grpo, vpo = three_answers.run(2, methods=methods)[''].values()
     for seed in range(2):
       self.assertGreater(grpo['compromise'][seed], .95)
       self.assertLess(grpo['best@4'][seed], .61)
@@ -103,7 +106,7 @@ class QuestionsTest(absltest.TestCase):
 
   def test_vpo_crosses_the_valley_and_grpo_does_not(self):
     methods = chosen(deceptive_valley.METHODS, 'GRPO, 4 slots', 'VPO, 4 slots')
-    grpo, vpo = deceptive_valley.run(3, 300, methods)[''].values()
+    _, grpo, vpo = deceptive_valley.run(3, 300, methods)[''].values()
     self.assertEqual(grpo['all ones'], [0] * 3)
     self.assertEqual(vpo['all ones'], [1] * 3)
 
@@ -139,7 +142,7 @@ class QuestionsTest(absltest.TestCase):
     self.assertLess(max(gdpo['updates']), min(grpo['updates']))
 
   def test_no_gain_where_all_components_say_the_same(self):
-    rows = collinearity.run(2, 60, chosen(collinearity.METHODS, 'set-max, 4 slots', 'VPO, 4 slots'))['']
+    rows = collinearity.run(2, 200, chosen(collinearity.METHODS, 'set-max, 4 slots', 'VPO, 4 slots'))['']
     gain = lambda c: np.subtract(rows['VPO, 4 slots'][f'best@4, c {c}'], rows['set-max, 4 slots'][f'best@4, c {c}'])
     np.testing.assert_allclose(gain(1), 0, atol=2e-3)  # The same draws and the same ranks, but for rounding.
     self.assertGreater(gain(0).min(), .01)
@@ -178,3 +181,14 @@ class PageTest(absltest.TestCase):
     line, = lab.differences(rows, (('a', 'b', 'x'), ('a', 'c', 'x'), ('a', 'b', 'y')))
     self.assertIn('+0.6667 ± 0.3333', line)
     self.assertIn('larger in 2 of 3 seeds', line)
+
+  def test_the_committed_page_is_made_from_the_committed_results(self):
+    results = json.loads((lab.FOLDER / 'results.json').read_text())
+    self.assertEqual(list(results), list(lab.QUESTIONS))
+    self.assertEqual((lab.FOLDER / 'RESULTS.md').read_text(), lab.page(results))
+    for question, name in zip(QUESTIONS, lab.QUESTIONS, strict=True):
+      labels = {label for rows in results[name]['tables'].values() for label in rows}
+      measures = {m for rows in results[name]['tables'].values() for row in rows.values() for m in row}
+      for one, other, measure in question.COMPARED:
+        self.assertContainsSubset({one, other}, labels)
+        self.assertIn(measure, measures)

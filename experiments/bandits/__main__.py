@@ -44,9 +44,10 @@ def differences(rows, compared) -> list[str]:
     if measure not in rows.get(one, {}) or measure not in rows.get(other, {}):
       continue
     gaps = np.array(rows[one][measure], float) - np.array(rows[other][measure], float)
+    digits = 1 if np.abs(gaps).max() > 10 else 4
     error = gaps.std(ddof=1) / len(gaps) ** .5
     lines.append(
-        f'- {one} − {other}, {measure}: {gaps.mean():+.4f} ± {error:.4f} (standard error); '
+        f'- {one} − {other}, {measure}: {gaps.mean():+.{digits}f} ± {error:.{digits}f} (standard error); '
         f'larger in {(gaps > 0).sum()} of {len(gaps)} seeds.')
   return lines
 
@@ -55,7 +56,8 @@ def page(results) -> str:
   """RESULTS.md."""
   lines = [
       '# Bandit lab', '', 'Written by `python -m experiments.bandits` from results.json. Cells are mean ± standard '
-      'deviation over seeds; best@n is exact, by enumeration, for the policy at the end of training.', '']
+      'deviation over seeds. best@n is the expected best of n answers of the policy at the end of training, by '
+      'enumeration, for a fixed draw of users. Step sizes were not tuned for any method.', '']
   for name in QUESTIONS:
     if name not in results:
       continue
@@ -85,7 +87,7 @@ def main():
     values = next(iter(next(iter(next(iter(tables.values())).values())).values()))
     results[name] = {'seeds': len(values), 'cpu_seconds': round(seconds, 1), 'tables': tables}
     print(f'{name}: {seconds:.0f} CPU seconds', flush=True)
-    path.write_text(json.dumps(results, indent=1) + '\n')
+    path.write_text(json.dumps(results, allow_nan=False) + '\n')
     (FOLDER / 'RESULTS.md').write_text(page(results))
   print(f'Tables are in {FOLDER / "RESULTS.md"}.')
 

@@ -20,7 +20,10 @@ METHODS = (
     Method('Max@K, k 4', 'max_at_k', {'k': 4}),
     Method('vpo_subsets, k 4', 'vpo_subsets', {'k': 4}),
 )
-READING = ""
+READING = """
+The gain of the vector falls with c, is mostly gone at c = .75, and is zero at c = 1, as it must be: for VPO against
+set-max and for `vpo_subsets` against Max@K alike.
+"""
 COMPARED = tuple(
     (better, worse, f'best@4, c {share:g}')
     for better, worse in (('VPO, 4 slots', 'set-max, 4 slots'), ('vpo_subsets, k 4', 'Max@K, k 4')) for share in SHARES)

@@ -33,7 +33,12 @@ METHODS = (
     Method('vpo_subsets, k 16', 'vpo_subsets', {'k': 16}),
     Method('vpo_subsets, k 2, 4 slots', 'vpo_subsets', {'k': 2}, 4),
 )
-READING = ""
+READING = """
+GRPO never finds the best string, nor does any method that looks at one answer at a time, nor Multi-RLVR, which pays a
+sum. VPO finds it in all seeds. What crosses is a maximum over enough answers, more than the vector: set-max does it in
+7 of 8 seeds, Max@K with k 16 in all, and it ends .004 above `vpo_subsets` with k 16. With k 2 `vpo_subsets` never
+crosses, from k 4 on always.
+"""
 COMPARED = (('VPO, 4 slots', 'GRPO, 4 slots', 'best@4'), ('vpo_subsets, k 16', 'Max@K, k 16', 'best@4'))
 
 
@@ -56,7 +61,8 @@ def measures(logits: np.ndarray) -> dict[str, float]:
 
 def run(num_seeds=8, num_updates=500, methods=METHODS):
   """Rows of the table: label -> measure -> one value a seed."""
-  reward, rows = tabular.fixed(rewards()), {}
+  reward = tabular.fixed(rewards())
+  rows = {'untrained': tabular.by_measure([measures(np.zeros((1, BITS, 2)))] * num_seeds)}
   for method in methods:
     logits, _ = tabular.train_seeds(
         num_seeds, jnp.zeros((method.slots, BITS, 2)), reward, method,

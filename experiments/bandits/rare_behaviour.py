@@ -34,7 +34,11 @@ METHODS = (
     (Method('steered the other way, intensity', 'grpo', SUM), 'opposite', True),
 )
 EPS = (3e-2, 1e-2, 1e-3)
-READING = ""
+READING = """
+No kernel makes up for a behaviour that is not drawn. A maximum over subsets still waits for it at one in a hundred,
+where GRPO and GDPO have settled on the other right answers; at one in a thousand nobody finds it. Steering draws it,
+in an eighth of the updates where others arrive at all, and only along its own direction.
+"""
 COMPARED = ()
 
 

@@ -2,17 +2,17 @@
 
 One softmax over the answers, from which answers are drawn one by one; "slots" have one softmax for each answer of a
 rollout, so they can divide the work, with m times the parameters. 64 answers an update, Adam with step .03, 600
-updates, each kernel with its own defaults; each seed has its own answers. best@n is exact, over users of a Dirichlet.
+updates, each kernel with its own defaults; each seed has its own answers. Users' weightings are Dirichlet(1).
 
-unequal: 32 answers, 4 components, uniform on the simplex and stretched by (1, .8, .6, .4). Methods with a fixed scalar
-are trained on the mean; the users' preferences are hidden: Dirichlet(1), Dirichlet(.3), or .7 on the first or on the
-weakest component. Controls: one weighting a group; one weighting a prompt for good, for GRPO and Max@K (there is one
-prompt, so this is a known but wrong user); k = m = 4 beside VPO with 4 slots; no division by the deviation.
-collinear: 32 answers, 4 components that are one common value but for noise of .02.
-eight components: 64 answers, first the 8 unit vectors (7 times each) and a compromise of .3 each (8 times), then 64
-different ones uniform on the simplex.
-noisy judge: four honest answers, and four poor ones whose judge errs by .4 (standard deviation) in every component of
-every draw; judged by the truth.
+- unequal: 32 answers, 4 components, uniform on the simplex and stretched by (1, .8, .6, .4). Methods with a fixed
+  scalar are trained on the mean; the users' preferences are hidden: Dirichlet(1), Dirichlet(.3), or .7 on the first or
+  on the weakest component. Controls: one weighting a group; one weighting a prompt for good, for GRPO and Max@K (there
+  is one prompt, so this is a known but wrong user); k = m = 4 beside VPO with 4 slots; no division by the deviation.
+- collinear: 32 answers, 4 components that are one common value but for noise of .02.
+- eight components: 64 answers, first the 8 unit vectors (7 times each) and a compromise of .3 each (8 times), then 64
+  different ones uniform on the simplex.
+- noisy judge: four honest answers, and four poor ones whose judge errs by .4 (standard deviation) in every component of
+  every draw; judged by the truth.
 """
 
 import functools
@@ -47,13 +47,30 @@ def slots(m: int) -> tuple[Method, ...]:
       Method(f'vpo_subsets, k 2, {m} slots', 'vpo_subsets', {'k': 2}, m))
 
 
-READING = ""
+READING = """
+"untrained" is the uniform policy. It covers a small table well by itself, so the question is often who keeps that.
+
+Wins. Unequal and hidden preferences: at 16 draws k 8 is .024 (Dirichlet(1)) and .037 (Dirichlet(.3)) above Max@K at its
+best k and .026 above the untrained policy, in every seed. A user of the weakest component loses by every method with
+small k (k 4: .119 at 16 draws, untrained .206); k 8 keeps what the untrained policy had, Max@K with k 16 does not.
+With eight components it is level with VPO's slots or above at 16 draws and more.
+
+Losses. At as many draws as VPO has slots, VPO is ahead, by .033 with unequal heights and .013 with 64 random answers.
+At one draw GRPO is ahead: by .036 (unequal) and by .14 (eight corners, k 16). Collinear: nothing to gain, and best@1
+falls with k, as it does under Max@K. Noisy judge: from k 8 on nearly all answers are the poor ones, as under Max@K,
+and k 4 buys a fifth; only k 2 is safe. VPO's slots buy poor answers too (.42), and are still the best at four draws.
+
+Parts. One weighting a group costs .0045 at 16 draws and part of the weakest component. Without the deviation nothing
+changes under Adam where answers differ; where they are collinear, best@1 falls by .08. A weighting for good is one
+user's: all others lose. With 64 random answers all means are equal, so methods with the fixed scalar have no signal.
+"""
 COMPARED = (
     ('vpo_subsets, k 8', 'Max@K, k 16', 'Dir(1) @16'), ('vpo_subsets, k 8', 'Max@K, k 16', 'Dir(.3) @16'),
     ('vpo_subsets, k 8', 'Max@K, k 16', 'weakest @16'), ('vpo_subsets, k 8', 'VPO, 4 slots', 'Dir(1) @4'),
     ('vpo_subsets, k 4', 'VPO, 4 slots', 'Dir(1) @4'), ('vpo_subsets, k 8', 'GRPO', 'Dir(1) @1'),
     ('vpo_subsets, k 8, one weighting', 'vpo_subsets, k 8', 'Dir(1) @16'),
     ('vpo_subsets, k 8, no deviation', 'vpo_subsets, k 8', 'Dir(1) @16'),
+    ('vpo_subsets, k 8', 'untrained', 'Dir(1) @16'), ('vpo_subsets, k 4', 'untrained', 'weakest @16'),
     ('vpo_subsets, k 8', 'VPO, 8 slots', 'best@8'), ('vpo_subsets, k 16', 'VPO, 8 slots', 'best@64'),
     ('vpo_subsets, k 16', 'Max@K, k 16', 'best@1'), ('vpo_subsets, k 16', 'GRPO', 'best@1'),
     ('vpo_subsets, k 8', 'Max@K, k 8', 'true @1'), ('vpo_subsets, k 8', 'GRPO', 'true @1'))
@@ -144,7 +161,10 @@ def run(num_seeds=8, num_updates=600, groups=GROUPS):
     rewards = np.stack([make(rng) for make, _ in problems.values() for _ in range(num_seeds)])
     d = rewards.shape[-1]
     frozen = rng.dirichlet(np.ones(d), len(rewards))
-    results |= {title: {} for title in problems}
+    untrained = np.full((1, rewards.shape[1]), 1 / rewards.shape[1])
+    for i, (title, (_, measures)) in enumerate(problems.items()):
+      of_problem = rewards[i * num_seeds:(i + 1) * num_seeds]
+      results[title] = {'untrained': tabular.by_measure(measures(table, untrained) for table in of_problem)}
     for method in methods:
       trained_on = rewards * d * frozen[:, None] if method in FROZEN else rewards
       logits, _ = tabular.train_seeds(

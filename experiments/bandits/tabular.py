@@ -162,9 +162,9 @@ def lopsided(d: int, component: int, weight=.7) -> np.ndarray:
 
 
 def by_measure(seeds: Iterable[Mapping[str, float]]) -> dict[str, list[float]]:
-  """Turns one dict of measures a seed into one list of seeds a measure."""
+  """Turns one dict of measures a seed into one list of seeds a measure, in six digits."""
   seeds = list(seeds)
-  return {name: [float(seed[name]) for seed in seeds] for name in seeds[0]}
+  return {name: [round(float(seed[name]), 6) for seed in seeds] for name in seeds[0]}
 
 
 def first_updates(reached: np.ndarray) -> list[int | None]:

@@ -27,7 +27,11 @@ METHODS = (
     (Method('vpo_subsets, k 4', 'vpo_subsets', {'k': 4}), REWARDS),
     (Method('GDPO, easy reward paid only with the hard one', 'gdpo'), CONDITIONAL),
 )
-READING = ""
+READING = """
+GDPO needs a fifth fewer updates than GRPO, and an eighth fewer again if the easy reward is conditional. Three levels
+are all there is, and Pareto ranks space them as the sum does: the same row twice. Dr. GRPO's smaller advantages are a
+smaller step. Loss: `vpo_subsets` with k 4 pushes no further once four draws probably hold the best answer.
+"""
 COMPARED = (('GRPO', 'GDPO', 'updates'),)
 
 
