@@ -16,6 +16,8 @@ LABELS = {method: plots.style(method)[0] for method in ROWS}
 NONLINEAR = ('tchebycheff', 'minimum', 'threshold_counts')
 FAMILIES = ('dirichlet_1', 'dirichlet_0.3', 'lopsided', 'nonlinear')
 PREFERENCE_K = 30
+# With fewer pairs of runs an interval says next to nothing about other runs: it is not shown, and nothing is concluded.
+MIN_PAIRS = 3
 
 
 def read(folder: epath.PathLike) -> list[dict]:

@@ -27,7 +27,8 @@ def first_paragraph(by_setting: Mapping[str, Sequence[Mapping]]) -> str:
     def found(method, baseline, metric='best_at_k/30', runs=runs, methods=methods):
       if not {method, baseline} <= methods:
         return None
-      return next((c for c in findings.differences(runs, metric, baseline) if c.method == method), None)
+      return next((c for c in findings.differences(runs, metric, baseline)
+                   if c.method == method and c.num_runs >= findings.MIN_PAIRS), None)
 
     def words(c):
       sense = 'ahead of' if c.low > 0 else 'behind' if c.high < 0 else 'level with'
@@ -48,7 +49,7 @@ def first_paragraph(by_setting: Mapping[str, Sequence[Mapping]]) -> str:
     gain, part = found('vpo', 'grpo'), found('set_max', 'grpo')
     rest = found('vpo', 'set_max')
     if gain and part and rest:
-      if gain.difference > 0:
+      if gain.low > 0:
         share, of = part.difference / gain.difference, findings.signed(gain.difference)
         sentences.append(f'Set-max alone makes {share:.0%} of VPO\'s gain over GRPO '
                          f'({findings.signed(part.difference)} of {of}); VPO is {words(rest)}.')
@@ -79,9 +80,10 @@ def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
 NOTES = f"""Written by `python -m experiments.results` from `runs/*.json`; the plan is in `PLAN.md`. Test split, 512
 answers a problem at temperature 1, best@k exact over k-subsets, ± sample deviation over runs, in parentheses the regret
 to the exact optimum. Intervals: 95 %, bootstrap over problems and over pairs of runs with one warm start and seed; a
-star: below .05 after Holm's correction over the methods. Worst family: the lowest best of 30 over the preference
-families {", ".join(findings.FAMILIES)}. Diversity: mean L1 distance of reward vectors. Position information: mutual
-information, in nats, between a weighting and the position of the answer that is best by it.
+star: below .05 after Holm's correction over the methods. Both from {findings.MIN_PAIRS} pairs of runs on. Worst family:
+the lowest best of 30 over the preference families {", ".join(findings.FAMILIES)}. Diversity:
+mean L1 distance of reward vectors. Position information: mutual information, in nats, between a weighting and the
+position of the answer that is best by it.
 """
 DECODING_NOTES = """Small pools: 30 answers, 128 problems. Other prompt: one answer for the methods trained on several,
 and the other way round. Shifted mazes: items anywhere. Best T: by best@30 on the tuning split.

@@ -70,8 +70,10 @@ def metric_tables(results: Sequence[Mapping], base: Sequence[Mapping]) -> str:
 
 
 def gap(c: compare.Comparison) -> str:
-  """A difference with its 95 % interval."""
-  return f'{findings.signed(c.difference)} {findings.interval(c)}'
+  """A difference, with its 95 % interval and a star (Holm's p below .05) where there are runs enough."""
+  if c.num_runs < findings.MIN_PAIRS:
+    return findings.signed(c.difference)
+  return f'{findings.signed(c.difference)} {findings.interval(c)}' + '*' * (c.p_holm < .05)
 
 
 def difference_table(runs: Sequence[compare.Run], baseline: str) -> str:
@@ -82,7 +84,7 @@ def difference_table(runs: Sequence[compare.Run], baseline: str) -> str:
     if all(metric in run.values for run in runs):
       found = {c.method: c for c in findings.differences(runs, metric, baseline)}
       pairs = {method: c.num_runs for method, c in found.items()}
-      rows.append([label, *(gap(found[m]) + '*' * (found[m].p_holm < .05) if m in found else '–' for m in methods)])
+      rows.append([label, *(gap(found[m]) if m in found else '–' for m in methods)])
   rows.append(['pairs of runs', *(str(pairs.get(method, 0)) for method in methods)])
   return markdown((f'method - {findings.LABELS[baseline]}', *(findings.LABELS[method] for method in methods)), rows)
 

@@ -174,14 +174,21 @@ def test_the_best_cell_is_chosen_once_all_are_there():
 def test_a_partial_report_says_what_is_missing_and_a_loss_is_written_as_one(tmp_path):
   folder = tmp_path / 'runs'
   folder.mkdir()
-  for result in (made_result('vpo', .6), made_result('grpo', .65), made_result('set_max', .66)):
-    (folder / f'{result["name"]}.json').write_text(json.dumps(result))
+  def add(seed):
+    for result in (made_result('vpo', .6, seed), made_result('grpo', .65, seed), made_result('set_max', .66, seed)):
+      (folder / f'{result["name"]}.json').write_text(json.dumps(result))
+
+  add(0)
+  add(1)  # Two pairs of runs: differences, but no interval and no sentence.
+  text = results.write(SMALL, folder, tmp_path)[1].read_text()
+  assert 'No comparison is complete yet.' in text and '| best@30 | +0.010 | -0.050 |' in text
+  add(2)
   written = results.write(SMALL, folder, tmp_path)
   text = written[1].read_text()
   assert 'VPO is behind GRPO (-0.050' in text and 'VPO gains nothing over GRPO here' in text
-  assert 'kl0: 39 of 42 runs' in text and 'tuned: waits for the tuning of grpo' in text
+  assert 'kl0: 33 of 42 runs' in text and 'tuned: waits for the tuning of grpo' in text
   assert '0.600 (0.150)' in text  # Best@30 and its regret.
-  assert len(json.loads(written[0].read_text())) == 3
+  assert len(json.loads(written[0].read_text())) == 9
   assert {path.name for path in written[2:]} == {'best_at_k_kl0.png', 'diversity_kl0.png'}
 
 
