@@ -187,7 +187,7 @@ def test_a_partial_report_says_what_is_missing_and_a_loss_is_written_as_one(tmp_
   text = written[1].read_text()
   assert 'VPO is behind GRPO (-0.050' in text and 'VPO gains nothing over GRPO here' in text
   assert 'kl0: 33 of 42 runs' in text and 'tuned: waits for the tuning of grpo' in text
-  assert '0.600 (0.150)' in text  # Best@30 and its regret.
+  assert '0.600 ± 0.000 (0.150)' in text  # Best@30 and its regret.
   assert len(json.loads(written[0].read_text())) == 9
   assert {path.name for path in written[2:]} == {'best_at_k_kl0.png', 'diversity_kl0.png'}
 
