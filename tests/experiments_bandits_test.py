@@ -149,11 +149,11 @@ class QuestionsTest(absltest.TestCase):
 
   def test_subsets_know_what_hidden_users_want_and_max_at_k_does_not(self):
     methods, reward, problems = subsets.GROUPS[0]
-    group = chosen(methods, 'GRPO', 'Max@K, k 8', 'vpo_subsets, k 8'), reward, {'unequal': problems['unequal']}
+    group = chosen(methods, 'Max@K, k 8', 'vpo_subsets, k 8'), reward, {'unequal': problems['unequal']}
     rows = subsets.run(2, 400, (group,))['unequal']
     for seed in range(2):
       self.assertGreater(rows['vpo_subsets, k 8']['Dir(.3) @16'][seed], rows['Max@K, k 8']['Dir(.3) @16'][seed] + .02)
-      self.assertLess(rows['vpo_subsets, k 8']['Dir(1) @1'][seed], rows['GRPO']['Dir(1) @1'][seed])
+      self.assertLess(rows['vpo_subsets, k 8']['Dir(1) @1'][seed], rows['Max@K, k 8']['Dir(1) @1'][seed])
 
   def test_the_judge_errs_on_the_poor_answers_only(self):
     ids = jnp.arange(8).reshape(1, 8, 1)

@@ -67,8 +67,10 @@ def lattice_generator(num_points: int, num_dimensions: int) -> np.ndarray:
   worst error for functions with a square-integrable mixed derivative. γ_j = .3 · .9^j: later dimensions matter less.
   """
   units = [z for z in range(1, max(num_points // 2 + 1, 2)) if math.gcd(z, num_points) == 1]
-  # All of them up to K = 724; beyond, every so many, to stay within half a second.
-  units = np.array(units[::math.ceil(len(units) * num_points / 2**18)])
+  # All of them up to K = 724; beyond, some at random (a regular choice has a pattern modulo K), to stay within a
+  # second.
+  few = max(2**18 // num_points, 64)
+  units = np.random.default_rng(0).permutation(units)[:few] if len(units) > few else np.array(units)
   x = units[:, None] * np.arange(num_points) % num_points / num_points
   bernoulli = 2 * np.pi**2 * (x * x - x + 1 / 6)
   product, generator = np.ones(num_points), []
