@@ -19,9 +19,12 @@ class SobolTest(parameterized.TestCase):
     np.testing.assert_array_equal(actual.T, expected.astype(np.uint32))
     np.testing.assert_array_equal(low_discrepancy.sobol_table(100, 3), low_discrepancy.sobol_table(512, 3)[:, :100])
 
-  def test_every_128th_holds_one_point_under_any_shift(self):
-    points = low_discrepancy.shifted_points(jax.random.key(0), 128, 5, sequence='sobol')
-    np.testing.assert_array_equal(np.sort(np.floor(points * 128), axis=1), np.tile(np.arange(128), (5, 1)))
+  @parameterized.parameters(range(8))
+  def test_every_box_of_a_128th_holds_one_point_under_any_shift(self, bits):
+    # The first two dimensions are a (0, 7, 2)-net: 2^bits columns, 2^(7 - bits) rows.
+    x, y = low_discrepancy.shifted_points(jax.random.key(0), 128, 2, sequence='sobol')
+    boxes = np.floor(x * 2**bits) * 2**(7 - bits) + np.floor(y * 2**(7 - bits))
+    np.testing.assert_array_equal(np.sort(boxes), np.arange(128))
 
 
 class LatticeTest(parameterized.TestCase):
@@ -31,6 +34,14 @@ class LatticeTest(parameterized.TestCase):
     np.testing.assert_array_equal(low_discrepancy.lattice_generator(5, 2), [1, 2])
     fifths = low_discrepancy.lattice_table(5, 2) / (2.**32 / 5)
     np.testing.assert_allclose(fifths, [[0, 1, 2, 3, 4], [0, 2, 4, 1, 3]], rtol=1e-8)
+
+  @parameterized.parameters((13, 5), (21, 8), (34, 13), (55, 21))
+  def test_two_dimensions_are_fibonacci_lattices(self, num_points, best):
+    np.testing.assert_array_equal(low_discrepancy.lattice_generator(num_points, 2), [1, best])
+
+  def test_many_points_have_no_regular_generator(self):
+    generator = low_discrepancy.lattice_generator(2**14, 4)
+    self.assertLen({int(z) % 256 for z in generator}, 4)  # Equal remainders: 64 points in a row on lines.
 
   @parameterized.parameters(1, 2, 100, 1024)
   def test_generators_share_no_factor_with_the_number_of_points(self, num_points):
@@ -57,8 +68,10 @@ class ShiftedPointsTest(parameterized.TestCase):
     np.testing.assert_allclose(points.var(axis=0), 1 / 12, atol=5 * .0745 / 45)
 
   @parameterized.product(sequence=low_discrepancy.SEQUENCES, dtype=(jnp.float32, jnp.float64))
-  def test_no_point_rounds_to_the_border(self, sequence, dtype):
+  def test_points_are_midpoints_that_no_rounding_moves(self, sequence, dtype):
     with jax.enable_x64(True):
-      points = low_discrepancy.shifted_points(jax.random.key(0), 2**14, 1, sequence=sequence, dtype=dtype)
-      assert points.dtype == dtype and points.min() > 0 and points.max() < 1
+      points = low_discrepancy.shifted_points(jax.random.key(0), 512, 2, sequence=sequence, dtype=dtype)
+      assert points.dtype == dtype
+      bits = 23 if dtype == jnp.float32 else 32
+      np.testing.assert_array_equal(points * 2.**bits % 1, .5)
       assert low_discrepancy.shifted_points(jax.random.key(0), 4, 0, sequence=sequence).shape == (0, 4)
