@@ -44,5 +44,6 @@ def run(num_seeds=8, num_updates=3000, methods=METHODS):
         prompts=8, rollouts=8, optimizer=optax.sgd(.1), num_updates=num_updates,
         watch=lambda logits: jax.nn.softmax(logits[0])[BOTH] > .9)
     rows[method.label] = {
-        'updates': tabular.first_updates(reached), 'passes both': tabular.probs_of(logits)[:, 0, BOTH].tolist()}
+        'updates': tabular.first_updates(reached),
+        **tabular.by_measure({'passes both': probs[0, BOTH]} for probs in tabular.probs_of(logits))}
   return {'': rows}
