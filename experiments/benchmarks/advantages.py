@@ -2,7 +2,7 @@ r"""Time and noise of VPO's advantages beside a plain NumPy loop of the same for
 
   taskset -c 0 python -m experiments.benchmarks.advantages > advantages.json
 
-About 3 CPU minutes. The loop draws each prompt's weightings with NumPy and scores all its rollouts in one product
+About a CPU minute. The loop draws each prompt's weightings with NumPy and scores all its rollouts in one product
 (`numpy`), or goes over the rollouts too, as VPO's code does (`numpy_rollouts`). CPU seconds of the process; the repeats
 of all contestants are interleaved, and medians compared. Noise is the mean squared distance of the advantages from
 those of 16,384 even weightings, over fresh keys. `equal_time` gives each even sampler as many weightings as fit into

@@ -32,9 +32,9 @@ def vpo(
     prompt_ids: `[B]` integers, the position by default.
     num_weights: K, weightings a prompt; of no effect on the values with `weight_sampler='exact'`.
     alpha: concentration of the Dirichlet.
-    weight_sampler: 'dirichlet', independent draws; 'lattice', less than a tenth of their variance at no more cost;
-      'sobol', likewise if K is a power of two, d at most 32; 'exact', the integral, for m or d of at most two (see
-      `exact_set_reward`), without a key.
+    weight_sampler: 'dirichlet', independent draws; 'lattice', evenly spread ones, whose noise is that of 8 (d = 16) to
+      200 (d = 4) times as many draws; 'sobol', likewise where K is a power of two and d at most 32; 'exact', the
+      integral, for m or d of at most two (see `exact_set_reward`), without a key.
     ddof: 0 for the population deviation, 1 for the sample one.
     eps: added to the deviation.
     baseline: 'mean', 'loo' or 'none', see `group_advantage`.
