@@ -106,5 +106,8 @@ class VpoTest(parameterized.TestCase):
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 
   def test_sobol_has_32_components_at_most(self):
-    with pytest.raises(ValueError, match='d=33'):
-      compute('vpo', np.zeros((1, 2, 1, 33)), jax.random.key(0), weight_sampler='sobol')
+    trace = lambda d: jax.eval_shape(
+        lambda rewards: compute('vpo', rewards, jax.random.key(0), weight_sampler='sobol'), np.zeros((1, 2, 1, d)))
+    self.assertEqual(trace(32).values.shape, (1, 2))
+    with pytest.raises(ValueError, match='d=33 must be at most 32'):
+      trace(33)
