@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vpo_jax import tasks
-from vpo_jax.tasks import maze_task
+from vpo_jax.tasks import splits
 
 
 @pytest.mark.parametrize('name, settings', [
@@ -13,10 +13,10 @@ def test_no_maze_is_in_two_splits(name, settings):
   # With one item of each kind and no lava there are but 128 unshifted mazes: 120 draws a split would collide at once.
   task = tasks.make(name, **settings)
   contents = {split: {task.examples(split)[i]['cells'].tobytes() for i in range(120)}
-              for split in maze_task.SPLIT_SIZES}
+              for split in splits.SIZES}
   for split, mazes in contents.items():
     assert all(mazes.isdisjoint(others) for name, others in contents.items() if name != split)
-    assert {maze_task.split_of(np.frombuffer(maze, np.int32)) for maze in mazes} == {split}
+    assert {splits.split_of(maze) for maze in mazes} == {split}
 
 
 def test_examples_differ_by_index_and_seed_and_repeat():
@@ -30,7 +30,7 @@ def test_examples_differ_by_index_and_seed_and_repeat():
 
 def test_every_split_is_random_access():
   task = tasks.make('maze_small')
-  for split, size in maze_task.SPLIT_SIZES.items():
+  for split, size in splits.SIZES.items():
     examples = task.examples(split)
     assert len(examples) == size and examples[size - 1]['cells'].shape == (49,)
     with pytest.raises(IndexError):

@@ -6,53 +6,17 @@ Tokens (n = size² cells): 0 .. n-1 a cell, n the separator between routes, n+1 
 n+3 (one answer asked for, several), and for each kind of thing n tokens "such a thing on cell c". A response is
 `route SEP route .. END`.
 
-Splits cannot overlap, however many examples are drawn: a maze belongs to the split that a hash of its cells names
-(CRC-32 modulo 16), and the stream of a split, seeded by (seed, split, index), draws until it gets a maze of its own.
+Splits (`splits`) are disjoint by a maze's cells.
 """
 
 import abc
-import collections.abc
 import dataclasses
 import random
-import zlib
 
 import numpy as np
 
-from vpo_jax.tasks import answer_tags, maze_oracle
+from vpo_jax.tasks import answer_tags, maze_oracle, splits
 from vpo_jax.tasks import maze_rules as rules
-
-# Sixteenths of all mazes; a stream draws until it meets one of its own.
-SPLIT_BUCKETS = {'train': range(3, 16), 'tuning': range(1), 'test': range(1, 2), 'shifted': range(2, 3)}
-SPLIT_SIZES = {'train': 2**31 - 1, 'tuning': 4096, 'test': 4096, 'shifted': 4096}
-
-
-def split_of(cells: np.ndarray) -> str:
-  """The only split in which a maze with these `[size * size]` cells may appear."""
-  bucket = zlib.crc32(cells.astype('<i4').tobytes()) % 16
-  return next(split for split, buckets in SPLIT_BUCKETS.items() if bucket in buckets)
-
-
-class Examples(collections.abc.Sequence):
-  """Random access to one split: the same index gives the same example, always; nothing is stored."""
-
-  def __init__(self, task: 'MazeTask', split: str):
-    if split not in SPLIT_SIZES:
-      raise ValueError(f'{split=} must be one of {", ".join(SPLIT_SIZES)}.')
-    self.task, self.split = task, split
-
-  def __len__(self) -> int:
-    return SPLIT_SIZES[self.split]
-
-  def __getitem__(self, index: int) -> dict[str, np.ndarray]:
-    """Example `index`: `cells` `[size * size]` int32 kinds and `budget` `[]` int32."""
-    if not 0 <= index < len(self):
-      raise IndexError(f'{index=} must lie in [0, {len(self)}) for split {self.split!r}.')
-    stream = list(SPLIT_SIZES).index(self.split)
-    rng = random.Random((self.task.seed << 40) + (stream << 34) + int(index))
-    while True:
-      example = self.task.draw(rng, shifted=self.split == 'shifted')
-      if example is not None and split_of(example['cells']) == self.split:
-        return example
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +94,11 @@ class MazeTask(abc.ABC):
     return rules.components(self.kinds, self.fatal_lava)
 
   @property
+  def success_components(self) -> tuple[str, ...]:
+    """Components that a successful answer has all of: it reaches the exit."""
+    return self.components[:1]
+
+  @property
   def scalar_weights(self) -> np.ndarray:
     """The fixed weighting w* `[d]` float32: the mean of the components."""
     d = len(self.components)
@@ -152,15 +121,19 @@ class MazeTask(abc.ABC):
 
   def response_width(self, num_answers: int) -> int:
     """Tokens of the longest useful response: each route within its budget, and a separator or the end after it."""
-    return check_num_answers(num_answers) * (self.max_budget + 1)
+    return answer_tags.check_num_answers(num_answers) * (self.max_budget + 1)
 
-  def examples(self, split: str) -> Examples:
+  def content(self, example: dict) -> bytes:
+    """What no two splits share: the cells."""
+    return example['cells'].astype('<i4').tobytes()
+
+  def examples(self, split: str) -> splits.Examples:
     """The examples of `train`, `tuning`, `test` or `shifted`."""
-    return Examples(self, split)
+    return splits.Examples(self, split)
 
   def prompt_tokens(self, example: dict, num_answers: int) -> np.ndarray:
     """Prompt `[<= P]` int32: what lies where, by kind and then by cell, and the mode token last."""
-    check_num_answers(num_answers)
+    answer_tags.check_num_answers(num_answers)
     cells, n = example['cells'], self.size**2
     listed = [n + 4 + block * n + np.flatnonzero(cells == kind) for block, kind in enumerate(self.prompt_kinds)]
     mode = n + 2 + (num_answers > 1)
@@ -170,8 +143,8 @@ class MazeTask(abc.ABC):
     """Rewards `[.., m, d]`, answer_mask and answer_ids `[.., m]` of tokens `[.., T]`: `maze_reward.token_reward`."""
     from vpo_jax.tasks import maze_reward  # Imports JAX, which host scoring must not.
     return maze_reward.token_reward(
-        arrays, tokens, lengths, num_answers=check_num_answers(num_answers), size=self.size, kinds=self.kinds,
-        reward_mode=self.reward_mode, fatal_lava=self.fatal_lava)
+        arrays, tokens, lengths, num_answers=answer_tags.check_num_answers(num_answers), size=self.size,
+        kinds=self.kinds, reward_mode=self.reward_mode, fatal_lava=self.fatal_lava)
 
   def decode(self, example: dict, tokens: np.ndarray, num_answers: int) -> list[str | None]:
     """The m answers of a token response `[T]` as text (None: missing): `reward` of these is what the tokens earn."""
@@ -183,7 +156,7 @@ class MazeTask(abc.ABC):
         routes.append([])
       else:
         routes[-1].append(token)
-    routes = (routes + [[]] * check_num_answers(num_answers))[:num_answers]
+    routes = (routes + [[]] * answer_tags.check_num_answers(num_answers))[:num_answers]
     return [self.answer_text(example, route) if route else None for route in routes]
 
   def demonstration(self, example: dict, num_answers: int, rng: np.random.Generator) -> np.ndarray:
@@ -195,7 +168,7 @@ class MazeTask(abc.ABC):
     do not arrive.
     """
     tokens = []
-    for _ in range(check_num_answers(num_answers)):
+    for _ in range(answer_tags.check_num_answers(num_answers)):
       tokens += self._noisy_route(example, rng) + [self.separator]
     tokens[-1] = self.stop_ids[0]
     return np.array(tokens, np.int32)
@@ -235,7 +208,7 @@ class MazeTask(abc.ABC):
 
   def parse(self, text: str, num_answers: int) -> list[str | None]:
     """The m answers in a response's text (None: missing or blank), by the rules of `answer_tags`."""
-    names = answer_names(num_answers)
+    names = answer_tags.names('route', num_answers)
     found = answer_tags.first_blocks(text, names)
     return [found.get(name) or None for name in names]
 
@@ -243,6 +216,10 @@ class MazeTask(abc.ABC):
     """`[d]` bool, all True: every maze has every component."""
     del example
     return np.ones(len(self.components), bool)
+
+  def evaluation_mask(self, example: dict) -> np.ndarray:
+    """`[d]` bool, the components that count in an evaluation: those of the training."""
+    return self.component_mask(example)
 
   def best_vectors(self, example: dict) -> np.ndarray:
     """The exact Pareto front `[n, d]` float32 of the rewards of one route."""
@@ -254,25 +231,11 @@ class MazeTask(abc.ABC):
     return float((self.best_vectors(example) @ self.scalar_weights).max())
 
 
-def answer_names(num_answers: int) -> tuple[str, ...]:
-  """Tag names of the answers: `answer` for one, `route_1` .. `route_m` for several."""
-  if check_num_answers(num_answers) == 1:
-    return ('answer',)
-  return tuple(f'route_{i}' for i in range(1, num_answers + 1))
-
-
 def tag_request(num_answers: int) -> str:
   """Says in words between which tags the answers belong."""
-  names = answer_names(num_answers)
+  names = answer_tags.names('route', num_answers)
   if len(names) == 1:
     return 'Write the route, and nothing else, between <answer> and </answer>.'
   return (f'Find {len(names)} different routes that make different choices about what to collect; each has the full '
           f'budget and is scored on its own. Write each between tags of its own: '
           + ' '.join(f'<{name}>..</{name}>' for name in names) + ', with nothing but the route between the tags.')
-
-
-def check_num_answers(num_answers: int) -> int:
-  """Returns `num_answers`; raises ValueError unless it is an integer >= 1."""
-  if isinstance(num_answers, bool) or not isinstance(num_answers, (int, np.integer)) or num_answers < 1:
-    raise ValueError(f'{num_answers=} must be an integer >= 1.')
-  return int(num_answers)
