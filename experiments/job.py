@@ -32,8 +32,8 @@ PER_PROBLEM = ('first_answer', 'completion', 'diversity_l1', 'diversity_l1_valid
                'hypervolume', 'pareto_count', 'oracle')
 PER_PROBLEM_CURVES = ('best_at_k', 'best_at_k_rollouts')
 PER_PROBLEM_KS = (10, 30)  # Of the preference families.
-HISTORY = ('generated_tokens_total', 'reward/scalar', 'reward/completion', 'diversity_l1', 'diversity_l1_valid',
-           'entropy')
+HISTORY = ('generated_tokens_total', 'reward/scalar', 'success', 'reward/completion', 'diversity_l1',
+           'diversity_l1_valid', 'entropy')
 HISTORY_POINTS = 30
 
 

@@ -42,7 +42,7 @@ class Imitation:
   """Stands in for the sampler: the task's own noisy answers, and one that is cut off, whatever the step."""
 
   def __init__(self, source):
-    self.devices, self.examples = source.loop.devices, source._examples
+    self.devices, self.examples, self.task = source.loop.devices, source._examples, source._task
 
   def __call__(self, params, prompts, lengths, requests, sampling, *, seed, step):
     rng = np.random.default_rng(seed)
@@ -50,23 +50,23 @@ class Imitation:
     tokens, lengths = np.zeros((u, g, 22), np.int32), np.zeros((u, g), np.int32)
     for i, example in enumerate(self.examples(step)):
       for j in range(g):
-        response = TASK.demonstration(example, 1 + j % 2, rng)[: 22 if j else 5]  # Every second lacks an answer.
+        response = self.task.demonstration(example, 1 + j % 2, rng)[: 22 if j else 5]  # Every second lacks an answer.
         lengths[i, j] = len(response)
         tokens[i, j, : len(response)] = response
-    finished = np.isin(tokens, TASK.stop_ids).any(-1)
+    finished = np.isin(tokens, self.task.stop_ids).any(-1)
     return Rollouts(tokens, lengths, finished, np.zeros(tokens.shape), np.zeros(tokens.shape))
 
 
-def host_rewards(examples, tokens, lengths, num_answers):
+def host_rewards(examples, tokens, lengths, num_answers, task=TASK):
   """The same by the plain Python task, answer by answer."""
   u, g, _ = tokens.shape
-  rewards = np.zeros((u, g, num_answers, len(TASK.components)), np.float32)
+  rewards = np.zeros((u, g, num_answers, len(task.components)), np.float32)
   given = np.zeros((u, g, num_answers), bool)
   for i in range(u):
     for j in range(g):
-      for s, answer in enumerate(TASK.decode(examples[i], tokens[i, j, : lengths[i, j]], num_answers)):
+      for s, answer in enumerate(task.decode(examples[i], tokens[i, j, : lengths[i, j]], num_answers)):
         if answer is not None:
-          rewards[i, j, s], given[i, j, s] = TASK.reward(examples[i], answer), True
+          rewards[i, j, s], given[i, j, s] = task.reward(examples[i], answer), True
   return rewards, given
 
 
@@ -95,13 +95,38 @@ def test_rewards_and_advantages_are_those_of_the_plain_task_with_filler_on_four_
     flat = rewards.reshape(3, 8, -1)
     expected |= {
         'reward/scalar': scalar.mean(), 'reward/best_of_group': scalar.max((1, 2)).mean(),
-        'answers_given': given.mean(), 'generated_tokens': batch.lengths.sum(),
+        'answers_given': given.mean(), 'success': (rewards[..., 0] > 0).mean(), 'generated_tokens': batch.lengths.sum(),
         'diversity_l1': np.mean(diversity_l1(flat, given.reshape(3, 8))),
         'diversity_l1_valid': np.mean(diversity_l1(flat, given.reshape(3, 8) & (flat[..., 0] > 0))),
         'response_length': batch.lengths[:3].mean(), 'truncated': 1 / 4}  # The first rollout of each group is cut.
     assert measured.keys() == expected.keys()
     for key in expected:
       np.testing.assert_allclose(measured[key], expected[key], rtol=1e-4, atol=1e-6, err_msg=key)
+
+
+@pytest.mark.parametrize('rewarded', [4, 12])
+def test_components_that_a_problem_lacks_or_that_do_not_pay_have_no_say(rewarded):
+  task = tasks.make('programs', rewarded=rewarded)
+  model = ModelConfig(
+      vocab_size=task.vocab_size, d_model=8, num_layers=1, num_heads=1, num_kv_heads=1, head_dim=8, d_ff=8)
+  mesh = partition.make_mesh(devices=jax.devices()[:1])
+  learner = Learner(model, optax.sgd(0.1), LOSS, mesh, micro_batches=1, updates_per_batch=1)
+  source = SampledAnswers(task, learner, **SETTINGS | dict(advantage=dict(name='grpo')))
+  source.loop = Imitation(source)
+  batch, measured = jax.device_get(source(learner.init(0).params, 0))
+  examples = source._examples(0)
+  rewards, given = host_rewards(examples, batch.tokens, batch.lengths, 2, task)
+  paid = np.stack([np.arange(12) < min(rewarded, example['tests'].sum()) for example in examples])
+  scalar = (rewards * paid[:, None, None]).sum(-1) / paid.sum(-1)[:, None, None]
+  returns = scalar.sum(axis=2) / given.sum(axis=2)  # GRPO: the mean of the answers that a rollout gave.
+  expected = (returns - returns.mean(1, keepdims=True)) / (returns.std(1, ddof=1, keepdims=True) + 1e-6)
+  np.testing.assert_allclose(batch.advantages, expected, atol=1e-4)
+  np.testing.assert_allclose(measured['reward/scalar'], scalar.mean(), rtol=1e-5)
+  success = ((rewards > 0) | ~paid[:, None, None]).all(-1)
+  np.testing.assert_allclose(measured['success'], success.mean(), rtol=1e-5)
+  have = paid[:, 11].sum()
+  last = (rewards * paid[:, None, None])[..., 11].sum() / max(have * 8, 1)
+  np.testing.assert_allclose(measured['reward/test_12'], last, rtol=1e-5)
 
 
 def test_kernels_get_lengths_and_clusters_that_ignore_the_order_of_answers(monkeypatch):

@@ -61,6 +61,7 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
   if num_problems > len(source):
     raise ValueError(f'eval.{num_problems=} must be at most {len(source)}, the size of split {split!r}.')
   examples, oracle = _problems(task, split, num_problems)
+  component_mask = np.stack([task.evaluation_mask(example) for example in examples])
   rollouts = -(-num_candidates // num_answers)
   per_call = min(num_problems, max(1, rows // rollouts))
   sampling = sampling_params(
@@ -77,7 +78,7 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
     responses = loop(params, prompts.tokens, prompts.lengths, requests, sampling, seed=seed, step=0)
     reward, mask, _ = jax.device_get(score(prompts.examples, responses.tokens, responses.lengths))
     live = min(per_call, num_problems - first)
-    rewards.append(reward[:live].reshape(live, rollouts * num_answers, -1))
+    rewards.append(reward[:live].reshape(live, rollouts * num_answers, -1) * component_mask[first:first + live, None])
     masks.append(mask[:live].reshape(live, -1))
     generated += int(responses.lengths[:live].sum())
   candidate = np.broadcast_to(
@@ -85,7 +86,8 @@ def sample_pool(task, model: ModelConfig, params, mesh, *, split: str, num_probl
   return Pool(
       rewards=np.concatenate(rewards), answer_mask=np.concatenate(masks), rollout=candidate // num_answers,
       position=candidate % num_answers, oracle=oracle,
-      generated_tokens=generated, components=tuple(task.components), scalar_weights=np.asarray(task.scalar_weights))
+      generated_tokens=generated, components=tuple(task.components), scalar_weights=np.asarray(task.scalar_weights),
+      component_mask=component_mask, success_components=tuple(task.success_components))
 
 
 @functools.lru_cache(maxsize=8)

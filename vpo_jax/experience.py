@@ -227,36 +227,45 @@ def _credit(examples, tokens, lengths, finished, prompt_ids, seed, step, *, task
   rewards, answer_mask, answer_ids = score(examples, tokens, lengths)
   rollout_mask = lengths > 0  # Filler has no tokens; a rollout has at least one.
   weights = jnp.asarray(task.scalar_weights)
+  component_mask = jax.vmap(task.component_mask)(examples)
   clusters = answer_ids.sum(axis=-1)  # Alike if a rollout's answers are, in whatever order.
-  keywords = dict(rollout_mask=rollout_mask, answer_mask=answer_mask, answer_ids=answer_ids, scalar_weights=weights,
-                  prompt_ids=prompt_ids, clusters=clusters, lengths=lengths)
+  keywords = dict(rollout_mask=rollout_mask, answer_mask=answer_mask, component_mask=component_mask,
+                  answer_ids=answer_ids, scalar_weights=weights, prompt_ids=prompt_ids, clusters=clusters,
+                  lengths=lengths)
   known = advantages.settings_of(estimator)
   keywords = {name: value for name, value in keywords.items() if name in known and name not in settings}
   key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), _WEIGHTINGS_STREAM)
   values, metrics = advantages.compute(estimator, rewards, key, **keywords, **settings)
   metrics = {f'advantage/{name}': x for name, x in metrics.items()}
-  return values, metrics | _reward_metrics(rewards, answer_mask, rollout_mask, weights, task.components) | (
+  return values, metrics | _reward_metrics(rewards, answer_mask, rollout_mask, component_mask, task) | (
       _length_metrics(lengths, finished, rollout_mask))
 
 
-def _reward_metrics(rewards, answer_mask, rollout_mask, weights, components):
+def _reward_metrics(rewards, answer_mask, rollout_mask, component_mask, task):
   """Means over the answers of live rollouts (a missing answer earns zeros), and the diversity of a prompt's answers."""
   u, g, m, d = rewards.shape
+  rewards = jnp.where(component_mask[:, None, None], rewards, 0.0)
+  weights = jnp.where(component_mask, jnp.asarray(task.scalar_weights)[None], 0.0)
+  weights = weights / weights.sum(axis=-1, keepdims=True)
+  asked = component_mask & np.isin(task.components, task.success_components)[None]
   live = jnp.broadcast_to(rollout_mask[:, :, None], (u, g, m)).reshape(u, g * m)
   given = answer_mask.reshape(u, g * m) & live
   flat = rewards.reshape(u, g * m, d)
+  success = given & ((flat > 0) | ~asked[:, None]).all(axis=-1)
   count = jnp.maximum(live.sum(), 1)
-  means = jnp.where(live[..., None], flat, 0.0).sum((0, 1)) / count
-  scalar = jnp.einsum('und,d->un', flat, weights, precision=jax.lax.Precision.HIGHEST)
+  have = jnp.maximum((live[..., None] & component_mask[:, None]).sum((0, 1)), 1)
+  means = jnp.where(live[..., None], flat, 0.0).sum((0, 1)) / have
+  scalar = jnp.einsum('und,ud->un', flat, weights, precision=jax.lax.Precision.HIGHEST)
   best = jnp.where(live, scalar, 0.0).max(axis=1)
   prompts = live.any(axis=1)
   over_prompts = lambda x: jnp.where(prompts, x, 0.0).sum() / jnp.maximum(prompts.sum(), 1)
-  return {f'reward/{name}': x for name, x in zip(components, means, strict=True)} | {
+  return {f'reward/{name}': x for name, x in zip(task.components, means, strict=True)} | {
+      'success': success.sum() / count,
       'reward/scalar': jnp.where(live, scalar, 0.0).sum() / count,
       'reward/best_of_group': over_prompts(best),
       'answers_given': given.sum() / count,
       'diversity_l1': over_prompts(diversity_l1(flat, given)),
-      'diversity_l1_valid': over_prompts(diversity_l1(flat, given & (flat[..., 0] > 0))),
+      'diversity_l1_valid': over_prompts(diversity_l1(flat, success)),
   }
 
 

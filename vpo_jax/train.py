@@ -32,7 +32,7 @@ EXPERIENCES = {'rollouts': SampledAnswers, 'demonstrations': Demonstrations}
 MAY_CHANGE = ('num_steps', 'token_budget', 'checkpoints.every', 'checkpoints.keep', 'eval')
 
 # Beside the bar.
-SHOWN = ('loss', 'reward/scalar', 'reward/completion', 'diversity_l1_valid', 'entropy')
+SHOWN = ('loss', 'reward/scalar', 'success', 'diversity_l1_valid', 'entropy')
 
 
 def train(workdir: epath.PathLike, settings) -> TrainState:

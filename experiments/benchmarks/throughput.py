@@ -53,6 +53,7 @@ class RandomPrompts:
   name = 'random_prompts'
   components = ('even', 'high')
   scalar_weights = np.full(2, 0.5, np.float32)
+  success_components = ()
   stop_ids = ()
 
   def __len__(self) -> int:
@@ -72,6 +73,11 @@ class RandomPrompts:
     """The first `length` tokens of the prompt."""
     del num_answers
     return example['prompt'][: int(example['length'])]
+
+  def component_mask(self, example: dict) -> np.ndarray:
+    """Both."""
+    del example
+    return np.ones(2, bool)
 
   def token_reward(self, arrays: dict, tokens: jax.Array, lengths: jax.Array, num_answers: int):
     """Rewards `[.., m, 2]`: the shares of even tokens and of tokens in the upper half of the vocabulary."""

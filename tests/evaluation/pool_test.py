@@ -28,6 +28,24 @@ def test_scores_success_and_arrangement_by_rollout():
   assert pool.by_rollout(pool.rewards).shape == (2, 2, 2, 2)
 
 
+def test_a_missing_component_is_no_factor_in_scores_and_success():
+  # Problem 0 has no gold, problem 1 no completion; answers succeed that have all there is.
+  rewards = np.array([[[1, 0], [0, 0], [1, 0], [0, 0]], [[0, .2], [0, .4], [0, 0], [0, 0]]], np.float32)
+  pool = example_pool(rewards=rewards, component_mask=np.array([[True, False], [False, True]]),
+                      success_components=('completion', 'gold'))
+  np.testing.assert_allclose(pool.scores, [[1, 0, 1, 0], [.2, .4, 0, 0]], rtol=1e-6)
+  np.testing.assert_array_equal(pool.success, [[True, False, True, False], [True, True, False, False]])
+
+
+def test_file_of_a_pool_without_component_mask_is_read_as_complete(tmp_path):
+  pool = example_pool()
+  optional = ('component_mask', 'success_components')
+  np.savez(tmp_path / '1.npz', **{f.name: np.asarray(getattr(pool, f.name)) for f in dataclasses.fields(Pool)
+                                  if f.name not in optional})
+  loaded = Pool.load(tmp_path / '1.npz')
+  assert loaded.component_mask.all() and loaded.success_components == ('completion',)
+
+
 def test_file_gives_back_every_field(tmp_path):
   pool = example_pool()
   pool.save(tmp_path / 'eval' / '20.npz')
@@ -50,6 +68,11 @@ def test_file_without_an_array_is_refused(tmp_path):
     (dict(components=('gold',)), 'must name the 2 components'),
     (dict(oracle=np.array([1, np.nan], np.float32)), 'oracle must be finite; problem 1 has nan'),
     (dict(answer_mask=np.zeros((2, 4), bool)), 'must be 0 where answer_mask is False'),
+    (dict(component_mask=np.array([[True, False]] * 2)), 'must be 0 where component_mask is False'),
+    (dict(component_mask=np.ones((2, 1), bool)), r'component_mask.shape=\(2, 1\) must be \(2, 2\)'),
+    (dict(success_components=('silver',)), r"success_components=\('silver',\) must be among"),
+    (dict(rewards=np.zeros((2, 4, 2), np.float32), component_mask=np.array([[True, True], [False, False]])),
+     'problem 1 must have a component with a weight'),
     (dict(rollout=np.array([[0, 0, 1, 2]] * 2)), 'same number of answers'),
     (dict(rollout=np.array([[0, 0, 0, 1]] * 2)), 'one candidate at each position'),
     (dict(position=np.zeros((2, 4), np.int32)), 'one candidate at each position'),

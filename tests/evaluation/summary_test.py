@@ -55,7 +55,7 @@ def test_curves_are_means_over_problems_of_all_subsets(pool, result):
     blocks = [[max(s[:2]), max(s[2:4]), max(s[4:])] for s in scores]
     np.testing.assert_allclose(result['best_at_k_rollouts'][str(k)], np.mean([brute(b, k) for b in blocks]), rtol=1e-6)
   for name, family in preferences.families(COMPONENTS).items():
-    utilities = family(pool.rewards)  # [3, 6, K]
+    utilities = family(pool.rewards, pool.component_mask)  # [3, 6, K]
     expected = np.mean([brute(utilities[p, :, w], 2) for p in range(3) for w in range(utilities.shape[-1])])
     np.testing.assert_allclose(result['expected_best'][name]['2'], expected, rtol=1e-6)
 

@@ -1,7 +1,9 @@
 """Families of preferences under which a pool is scored: what a user of the answers might want of them.
 
-A family is a function from rewards `[.., d]` in [0, 1] to scores `[.., K]`, larger is better, one column a preference;
-0 for the zero vector and 1 for the vector of ones in every family. The draws are fixed: same family, same weightings.
+A family is a function from rewards `[.., n, d]` in [0, 1] to scores `[.., n, K]`, larger is better, one column a
+preference; 0 for the zero vector and 1 for the vector of ones in every family. The draws are fixed: same family, same
+weightings. Where problems have different components, a mask `[.., d]` says which; rewards are 0 outside of it, and
+weightings are renormalised to it.
 """
 
 import functools
@@ -32,35 +34,44 @@ def lopsided_weights(d: int, component: int) -> np.ndarray:
   return weights
 
 
-def tchebycheff(rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
-  """Scores `[.., K]` by the worst weighted shortfall from the ideal 1: u_w(r) = 1 - max_j (w_j / max w) (1 - r_j).
+def linear(rewards: np.ndarray, mask: np.ndarray, weights: np.ndarray) -> np.ndarray:
+  """Scores by `weights` `[K, d]`: wᵀr / Σ_{j in mask} w_j."""
+  return metrics.linear_scores(rewards, weights) / (mask @ weights.T)[..., None, :]
+
+
+def tchebycheff(rewards: np.ndarray, mask: np.ndarray, weights: np.ndarray) -> np.ndarray:
+  """Scores by the worst weighted shortfall from the ideal 1: u_w(r) = 1 - max_j (w_j / max w) (1 - r_j).
 
   Unlike a weighting it also credits answers inside the convex hull of the front.
   """
-  scales = weights / weights.max(axis=-1, keepdims=True)
-  shortfalls = (1 - np.asarray(rewards, np.float64))[..., None, :] * scales
+  scales = weights * mask[..., None, :]
+  scales = scales / scales.max(axis=-1, keepdims=True)
+  shortfalls = (1 - np.asarray(rewards, np.float64))[..., None, :] * scales[..., None, :, :]
   return 1 - shortfalls.max(axis=-1)
 
 
-def minimum(rewards: np.ndarray) -> np.ndarray:
-  """Scores `[.., 1]` by the worst component."""
-  return np.asarray(rewards, np.float64).min(axis=-1, keepdims=True)
+def minimum(rewards: np.ndarray, mask: np.ndarray) -> np.ndarray:
+  """Scores, K = 1, by the worst component."""
+  return np.where(mask[..., None, :], np.asarray(rewards, np.float64), np.inf).min(axis=-1, keepdims=True)
 
 
-def threshold_counts(rewards: np.ndarray) -> np.ndarray:
-  """Scores `[.., 4]` by the share of components that reach each of `THRESHOLDS`."""
+def threshold_counts(rewards: np.ndarray, mask: np.ndarray) -> np.ndarray:
+  """Scores, K = 4, by the share of components that reach each of `THRESHOLDS`."""
   reached = np.asarray(rewards, np.float64)[..., None, :] >= np.array(THRESHOLDS)[:, None] - metrics.TIE
-  return reached.mean(axis=-1)
+  return (reached & mask[..., None, None, :]).sum(axis=-1) / mask.sum(axis=-1)[..., None, None]
 
 
-def families(components: Sequence[str]) -> Mapping[str, Callable[[np.ndarray], np.ndarray]]:
-  """Returns the preference families of a task by name, given the names of its d `components`."""
+def families(components: Sequence[str]) -> Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]:
+  """Returns the preference families of a task by name, given the names of its d `components`.
+
+  Each is a function of rewards `[.., n, d]` and a mask `[.., d]` bool.
+  """
   d = len(components)
-  linear = lambda weights: functools.partial(metrics.linear_scores, weights=weights)
+  by = lambda weights: functools.partial(linear, weights=weights)
   return types.MappingProxyType({
-      'dirichlet_1': linear(dirichlet_weights(d, 1.)),
-      'dirichlet_0.3': linear(dirichlet_weights(d, .3, seed=1)),
-      **{f'lopsided_{name}': linear(lopsided_weights(d, j)) for j, name in enumerate(components)},
+      'dirichlet_1': by(dirichlet_weights(d, 1.)),
+      'dirichlet_0.3': by(dirichlet_weights(d, .3, seed=1)),
+      **{f'lopsided_{name}': by(lopsided_weights(d, j)) for j, name in enumerate(components)},
       'tchebycheff': functools.partial(tchebycheff, weights=dirichlet_weights(d, 1., seed=2)),
       'minimum': minimum,
       'threshold_counts': threshold_counts,

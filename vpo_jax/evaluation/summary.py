@@ -32,10 +32,13 @@ def fronts(rewards: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
   return [np.unique(r[k], axis=0) for r, k in zip(rewards, np.asarray(kept & mask), strict=True)]
 
 
-def hypervolumes(rewards: np.ndarray) -> np.ndarray:
-  """Exact volume `[problems]` that `rewards` `[problems, n, d]` dominate above `HYPERVOLUME_REFERENCE`."""
-  reference = np.full(rewards.shape[-1], HYPERVOLUME_REFERENCE)
-  return np.array([pareto.hypervolume(np.unique(pool, axis=0), reference) for pool in rewards])
+def hypervolumes(rewards: np.ndarray, component_mask: np.ndarray) -> np.ndarray:
+  """Exact volume `[problems]` that `rewards` `[problems, n, d]` dominate above `HYPERVOLUME_REFERENCE`.
+
+  In the components of `component_mask` `[problems, d]` alone: a missing one is no factor.
+  """
+  return np.array([pareto.hypervolume(np.unique(pool[:, mask], axis=0), np.full(mask.sum(), HYPERVOLUME_REFERENCE))
+                   for pool, mask in zip(rewards, component_mask, strict=True)])
 
 
 def _curves(name: str, scores: np.ndarray) -> dict[str, np.ndarray]:
@@ -46,10 +49,9 @@ def _curves(name: str, scores: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _chunk_curves(pool: Pool, rows: slice) -> dict[str, np.ndarray]:
-  rewards = pool.rewards[rows]
   values = {}
   for name, scores in preferences.families(pool.components).items():
-    values |= _curves(f'expected_best/{name}', scores(rewards))
+    values |= _curves(f'expected_best/{name}', scores(pool.rewards[rows], pool.component_mask[rows]))
   return values
 
 
@@ -78,7 +80,7 @@ def per_problem(pool: Pool) -> dict[str, np.ndarray]:
   values['diversity_l1_within_rollout'] = metrics.diversity_l1_within_rollout(
       pool.by_rollout(pool.rewards), pool.by_rollout(pool.answer_mask))
   values['pareto_count'] = np.array([len(front) for front in fronts(pool.rewards, pool.success)], np.float64)
-  values['hypervolume'] = hypervolumes(pool.rewards)
+  values['hypervolume'] = hypervolumes(pool.rewards, pool.component_mask)
   return values
 
 
