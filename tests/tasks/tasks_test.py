@@ -23,8 +23,10 @@ def test_every_task_keeps_the_contract(name):
     prompt = task.prompt_tokens(example, num_answers)
     assert prompt.dtype == np.int32 and len(prompt) <= task.prompt_width and prompt.max() < task.vocab_size
   vectors = task.best_vectors(example)
-  assert vectors.shape[1] == d and task.oracle(example) == pytest.approx((vectors @ task.scalar_weights).max())
-  assert task.component_mask(example).tolist() == [True] * d
+  mask = task.component_mask(example)
+  assert vectors.shape[1] == d and mask.shape == (d,) and task.evaluation_mask(example).shape == (d,)
+  assert task.oracle(example) == pytest.approx((vectors @ (mask * task.scalar_weights)).max() / mask.mean())
+  assert set(task.success_components) <= set(task.components)
   other = task.examples('train')[1]
   assert {k: (v.shape, v.dtype) for k, v in example.items()} == {k: (v.shape, v.dtype) for k, v in other.items()}
 
@@ -36,7 +38,7 @@ from vpo_jax import tasks
 for name in tasks.TASKS:
   task = tasks.make(name)
   example = task.examples('test')[0]
-  answers = task.parse('<route_1>RIGHT 1</route_1>', 2)
+  answers = task.parse('<route_1>RIGHT 1</route_1> <program_1>x sort</program_1>', 2)
   task.reward(example, answers[0]), task.canonical(example, answers[0]), task.messages(example, 2), task.oracle(example)
 assert 'jax' not in sys.modules
 '''

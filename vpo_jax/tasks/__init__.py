@@ -7,11 +7,13 @@ from typing import Any
 from vpo_jax.tasks.maze import Maze
 from vpo_jax.tasks.maze_hard import MazeHard
 from vpo_jax.tasks.maze_small import MazeSmall
+from vpo_jax.tasks.programs import Programs
 
 TASKS = {
     'maze_small': MazeSmall,
     'maze_hard': MazeHard,
     'maze': Maze,
+    'programs': Programs,
 }
 
 
