@@ -1,8 +1,10 @@
 # Every target works alone and first on a fresh machine: it creates .venv and installs what it needs.
 #   make test PYTHON=python3.12      another interpreter (3.11 or newer)
 #   make quickstart DEVICE=cpu       cpu, cuda or tpu; found by itself otherwise
+#   make quickstart TASK=programs    programs by example instead of the small maze
 
 PYTHON ?= python3
+TASK ?= maze_small
 VENV := .venv
 RUN := $(VENV)/bin/python
 
@@ -19,7 +21,7 @@ INSTALLED_DEV := $(VENV)/installed-dev-$(DEVICE)
 .PHONY: help quickstart test test-slow mutants lint sweep-core sweep clean
 
 help:
-	@echo 'make quickstart  train VPO and GRPO on the small maze, evaluate both, draw the figure'
+	@echo 'make quickstart  train VPO and GRPO on the small maze (TASK=programs: on programs), draw the figure'
 	@echo 'make test        the tests'
 	@echo 'make test-slow   the tests of minutes'
 	@echo 'make mutants     breaks the kernels, one place at a time: do the tests notice?'
@@ -28,7 +30,7 @@ help:
 	@echo 'make sweep       all methods over seeds, those runs that have no result yet'
 
 quickstart: $(INSTALLED)
-	$(RUN) -m experiments.quickstart
+	$(RUN) -m experiments.quickstart --task $(TASK)
 
 sweep-core: $(INSTALLED)
 	$(RUN) -m experiments.sweep --core --rerun

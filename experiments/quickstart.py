@@ -1,6 +1,6 @@
-r"""GRPO, VPO and VPO over subsets on the small maze: from nothing to a table and figures, in minutes on two cores.
+r"""GRPO, VPO and VPO over subsets on a small task: from nothing to a table and figures, in minutes on two cores.
 
-  python -m experiments.quickstart [--workdir runs/quickstart] [--config.field=value ...]
+  python -m experiments.quickstart [--task programs] [--workdir runs/quickstart/maze_small] [--config.field=value ...]
 
 One warm start, one seed: a look, no proof (that is `experiments.sweep`). A second call goes on where the first stopped.
 """
@@ -19,13 +19,13 @@ from experiments.job import SMALL_POOL, Policy
 from vpo_jax import config, tasks
 from vpo_jax.evaluate import evaluate
 from vpo_jax.evaluation import atomic, metrics, plots, report, workdir
+from vpo_jax.evaluation.pool import Pool
 from vpo_jax.experience import stack_prompts
 from vpo_jax.rollout import RolloutLoop
 from vpo_jax.sampling.logits import sampling_params
 from vpo_jax.train import make_model, train
 
-GROUP = 'experiments/maze_small'
-# Name of the run: config file and what overrides it. The KL term of `grpo_kl` is what tuning chose for GRPO.
+# Name of the run: config file and what overrides it. The KL term of `grpo_kl` is what tuning chose for GRPO on mazes.
 RUNS = {
     'vpo': ('vpo', ()),
     'grpo': ('grpo', ()),
@@ -35,21 +35,23 @@ RUNS = {
 SHOWN = ('grpo', 'grpo_kl', 'vpo', 'vpo_subsets')
 POOL = ('--config.eval.num_candidates=120',)
 TEMPERATURES = (.5, .7, 1., 1.3)
-MAZE = 0  # The tuning maze that is drawn: the first, not the prettiest.
-ROUTES = 3
+PROBLEM = 0  # The tuning problem whose answers are shown: the first, not the prettiest.
+SHOWN_ANSWERS = 3
+Answers = Mapping[str, Sequence[str | None]]  # Of each run, as text; None where one is missing.
 
 
-def settings_of(root: epath.Path, label: str, overrides: Sequence[str]):
-  """Config of a run, or of the warm start."""
+def settings_of(task: str, root: epath.Path, label: str, overrides: Sequence[str]):
+  """Config of a run on `task`, or of the warm start."""
   if label == 'warm_start':
-    return config.load(f'{GROUP}/warm_start.py', [*POOL, *overrides])
+    return config.load(f'experiments/{task}/warm_start.py', [*POOL, *overrides])
   name, own = RUNS[label]
-  return config.load(f'{GROUP}/{name}.py', [f'--config.init_from={root / "warm_start"}', *own, *POOL, *overrides])
+  return config.load(
+      f'experiments/{task}/{name}.py', [f'--config.init_from={root / "warm_start"}', *own, *POOL, *overrides])
 
 
-def do_run(root: epath.Path, label: str, overrides: Sequence[str]) -> None:
+def do_run(task: str, root: epath.Path, label: str, overrides: Sequence[str]) -> None:
   """Trains a run and measures it, as far as that is not done."""
-  folder, settings = root / label, settings_of(root, label, overrides)
+  folder, settings = root / label, settings_of(task, root, label, overrides)
   train(folder, settings)
   if label == 'warm_start':
     return
@@ -59,7 +61,7 @@ def do_run(root: epath.Path, label: str, overrides: Sequence[str]) -> None:
   for at in wanted:
     if not (folder / 'eval' / f'{at}.json').exists():
       evaluate(folder, step=at)
-  for name, look in (('temperatures', temperature_points), ('routes', drawn_routes)):
+  for name, look in (('temperatures', temperature_points), ('answers', some_answers)):
     if not (folder / f'{name}.json').exists():
       atomic.write_atomically(folder / f'{name}.json', json.dumps(look(policy, step)).encode())
 
@@ -74,21 +76,20 @@ def temperature_points(policy: Policy, step: int) -> list[list[float]]:
   return points
 
 
-def drawn_routes(policy: Policy, step: int) -> list[list[int]]:
-  """What the policy answers to tuning maze `MAZE`: `ROUTES` answers, from one rollout where it can."""
+def some_answers(policy: Policy, step: int) -> list[str | None]:
+  """`SHOWN_ANSWERS` answers to tuning problem `PROBLEM`, from one rollout where the policy can."""
   settings = policy.settings
   task = tasks.make(**settings['task'])
   m = settings['experience']['num_answers']
-  example = task.examples('tuning')[MAZE]
+  example = task.examples('tuning')[PROBLEM]
   loop = RolloutLoop(make_model(task, settings['model']), max_new_tokens=task.response_width(m), segments=1)
   prompts = stack_prompts(task, [example], m)
-  rollouts = ROUTES // m
+  rollouts = SHOWN_ANSWERS // m
   sampling = sampling_params(vocab_size=task.vocab_size, stop_ids=task.stop_ids)
   responses = loop(policy.local_params(step, loop.devices), prompts.tokens, prompts.lengths,
                    np.arange(rollouts).reshape(1, rollouts), sampling, seed=settings['eval']['seed'], step=1)
-  answers = [answer for tokens, length in zip(responses.tokens[0], responses.lengths[0], strict=True)
-             for answer in task.decode(example, tokens[:length], m)]
-  return [[int(cell) for cell in task.answer_path(example, answer)] if answer else [] for answer in answers]
+  return [answer for tokens, length in zip(responses.tokens[0], responses.lengths[0], strict=True)
+          for answer in task.decode(example, tokens[:length], m)]
 
 
 def table(found: Mapping[str, workdir.Evaluated], starts: Mapping[str, workdir.Evaluated]) -> str:
@@ -126,6 +127,38 @@ def best_at_k_figure(found: Mapping[str, workdir.Evaluated]):
   return figure
 
 
+def draw_mazes(task, answers: Answers, pools: Mapping[str, Pool], out: epath.Path) -> None:
+  """Draws problem `PROBLEM` with the routes of each run, and two components of the rewards of its pools."""
+  example = task.examples('tuning')[PROBLEM]
+  path = lambda answer: [int(cell) for cell in task.answer_path(example, answer)] if answer else []
+  routes = {label: list(map(path, given)) for label, given in answers.items()}
+  plots.save(plots.maze(example['cells'], task.size, routes), out / 'maze.png')
+  success = np.concatenate([pool.rewards[pool.success] for pool in pools.values()])
+  pair = plots.trade_off(success) if len(success) > 1 else (0, 1)
+  plots.save(plots.reward_vectors({label: pool.rewards[PROBLEM] for label, pool in pools.items()},
+                                  task.components, pair), out / 'reward_vectors.png')
+
+
+def list_programs(task, answers: Answers, pools: Mapping[str, Pool], out: epath.Path) -> None:
+  """Lists problem `PROBLEM` with the programs of each run, and draws which tests the answers of its pools pass."""
+  example = task.examples('tuning')[PROBLEM]
+  lines = [f'The visible pairs of a tuning problem; behind it is `{" ".join(task.program(example))}`.\n',
+           *(f'    {pair}' for pair in task.visible_pairs(example)), '']
+  rows = [(plots.style(label)[0], answer, task.reward(example, answer or '').sum())
+          for label, given in answers.items() for answer in given]
+  lines += ['| method | program | tests passed |', '|---|---|--:|']
+  lines += [f'| {label} | `{answer or "none"}` | {passed:.0f} of {example["tests"].sum()} |'
+            for label, answer, passed in rows]
+  atomic.write_atomically(out / 'programs.md', ('\n'.join(lines) + '\n').encode())
+  hidden = task.evaluation_mask(example)
+  names = [name for name, counts in zip(task.components, hidden, strict=True) if counts]
+  plots.save(plots.passed_tests({label: pool.rewards[PROBLEM][:, hidden] for label, pool in pools.items()}, names),
+             out / 'tests.png')
+
+
+LOOKS = {'maze_small': draw_mazes, 'programs': list_programs}
+
+
 def write(root: epath.Path) -> epath.Path:
   """Writes the table and the figures from what the runs left; returns their folder."""
   folders = {label: root / label for label in SHOWN}
@@ -138,7 +171,7 @@ def write(root: epath.Path) -> epath.Path:
   atomic.write_atomically(out / 'table.md', table(found, starts).encode())
   print('\n' + table(found, starts))
   first = next(iter(found.values()))
-  print(f'{first.summary["num_problems"]} tuning mazes, {first.summary["num_candidates"]} answers each, one warm '
+  print(f'{first.summary["num_problems"]} tuning problems, {first.summary["num_candidates"]} answers each, one warm '
         f'start, one seed; the best possible scalar is {first.summary["oracle"]:.3f}.')
 
   plots.save(best_at_k_figure({'warm_start': workdir.read(folders['grpo'], 0)} | found), out / 'best_at_k.png')
@@ -148,31 +181,27 @@ def write(root: epath.Path) -> epath.Path:
   plots.save(plots.diversity_over_training({label: [run.history] for label, run in found.items()}),
              out / 'diversity.png')
   task = tasks.make(**json.loads((folders['vpo'] / 'config.json').read_text())['config']['task'])
-  routes = {label: json.loads((folder / 'routes.json').read_text()) for label, folder in folders.items()}
-  plots.save(plots.maze(task.examples('tuning')[MAZE]['cells'], task.size, routes), out / 'maze.png')
-  pools = {label: found[label].pool for label in ('grpo', 'vpo')}
-  success = np.concatenate([pool.rewards[pool.success] for pool in pools.values()])
-  pair = plots.trade_off(success) if len(success) > 1 else (0, 1)
-  plots.save(plots.reward_vectors({label: pool.rewards[MAZE] for label, pool in pools.items()},
-                                  first.pool.components, pair), out / 'reward_vectors.png')
+  answers = {label: json.loads((folder / 'answers.json').read_text()) for label, folder in folders.items()}
+  LOOKS[task.name](task, answers, {label: found[label].pool for label in ('grpo', 'vpo')}, out)
   return out
 
 
 def main() -> None:
   """The command line; see the module's head."""
   parser = argparse.ArgumentParser(prog='python -m experiments.quickstart', description='A first look, in minutes.')
-  parser.add_argument('--workdir', default='runs/quickstart')
+  parser.add_argument('--task', default='maze_small', choices=LOOKS)
+  parser.add_argument('--workdir', help='runs/quickstart/<task> by default')
   parser.add_argument('--run', help='do this part only, in this process')
   arguments, overrides = parser.parse_known_args()
-  root = epath.Path(arguments.workdir)
+  root = epath.Path(arguments.workdir or f'runs/quickstart/{arguments.task}')
   if arguments.run:
-    do_run(root, arguments.run, overrides)
+    do_run(arguments.task, root, arguments.run, overrides)
     return
   start = time.monotonic()
-  settings_of(root, 'warm_start', overrides)  # A mistake in an override shows here, not in a log.
+  settings_of(arguments.task, root, 'warm_start', overrides)  # A mistake in an override shows here, not in a log.
   env, at_a_time = side_by_side.environment(root / 'compiled'), side_by_side.slots()
-  command = lambda label: [sys.executable, '-m', 'experiments.quickstart', f'--workdir={root}', f'--run={label}',
-                           *overrides]
+  command = lambda label: [sys.executable, '-m', 'experiments.quickstart', f'--task={arguments.task}',
+                           f'--workdir={root}', f'--run={label}', *overrides]
   for title, labels in (('Warm start', ('warm_start',)), ('Methods', tuple(RUNS))):
     names = ', '.join(plots.style(label)[0] for label in labels)
     print(f'{title}: {names}; at most {at_a_time} at a time.', flush=True)

@@ -1,4 +1,6 @@
+import functools
 import json
+import types
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from etils import epath
 from evaluation.workdir_test import write_workdir
 
 from experiments import quickstart
+from vpo_jax import tasks
 from vpo_jax.evaluation import workdir
 
 
@@ -23,7 +26,7 @@ def root(tmp_path):
     config['config']['task'] = {'name': 'maze_small'}
     (folder / 'config.json').write_text(json.dumps(config))
     (folder / 'temperatures.json').write_text(json.dumps([[t, score / 2, score] for t in (.5, 1.)]))
-    (folder / 'routes.json').write_text(json.dumps([[1, 2], [7], []]))
+    (folder / 'answers.json').write_text(json.dumps(['1 2', '7', None]))
   return epath.Path(tmp_path)
 
 
@@ -44,6 +47,19 @@ def test_table_and_figures_are_written_and_shown(root, capsys):
   assert table['Warm start, 3 a rollout']['best@30'] == '0.090'
 
 
+def test_programs_are_listed_with_the_tests_they_pass(tmp_path):
+  task = tasks.make('programs')
+  example = task.examples('tuning')[quickstart.PROBLEM]
+  right, tests = ' '.join(task.program(example)), example['tests'].sum()
+  pools = {'grpo': types.SimpleNamespace(rewards=np.tile(np.float32(example['tests']), (1, 5, 1)))}
+  quickstart.list_programs(task, {'grpo': [right, None], 'vpo': ['x x']}, pools, epath.Path(tmp_path))
+  lines = (tmp_path / 'programs.md').read_text().splitlines()
+  assert right in lines[0] and ' -> ' in lines[2]
+  assert lines[-3:] == [f'| GRPO | `{right}` | {tests} of {tests} |', f'| GRPO | `none` | 0 of {tests} |',
+                        f'| VPO | `x x` | 0 of {tests} |']
+  assert (tmp_path / 'tests.png').stat().st_size > 0
+
+
 def test_other_problems_are_refused(root):
   write_workdir(root / 'vpo', m=3, oracle=.5, rewards=np.ones((2, 30, 2)))
   with pytest.raises(ValueError, match='same problems'):
@@ -60,19 +76,22 @@ def test_bands_are_the_intervals_of_the_evaluation(root):
   assert low <= run.summary['best_at_k']['1'] <= high
 
 
-def test_configs_of_the_runs(tmp_path):
-  root = epath.Path(tmp_path)
-  kl = quickstart.settings_of(root, 'grpo_kl', ['--config.num_steps=2'])
+@pytest.mark.parametrize('task', quickstart.LOOKS)
+def test_configs_of_the_runs(tmp_path, task):
+  of = functools.partial(quickstart.settings_of, task, epath.Path(tmp_path))
+  kl = of('grpo_kl', ['--config.num_steps=2'])
   assert (kl.loss.kl_coef, kl.num_steps, kl.init_from) == (.3, 2, str(tmp_path / 'warm_start'))
-  assert quickstart.settings_of(root, 'vpo', []).loss.kl_coef == 0
-  assert quickstart.settings_of(root, 'vpo', []).eval.num_candidates % 3 == 0  # Pools of equal size for all.
+  assert kl.task.name == of('warm_start', []).task.name == task
+  assert of('vpo', []).loss.kl_coef == 0
+  assert of('vpo', []).eval.num_candidates % of('vpo', []).experience.num_answers == 0  # Pools of equal size for all.
   with pytest.raises(ValueError, match='num_step'):
-    quickstart.settings_of(root, 'warm_start', ['--config.num_step=2'])
+    of('warm_start', ['--config.num_step=2'])
 
 
 @pytest.mark.slow
-def test_from_nothing_to_figures_and_again(tmp_path, monkeypatch, capsys):
-  arguments = ['', f'--workdir={tmp_path}', '--config.num_steps=2', '--config.eval.num_candidates=6',
+@pytest.mark.parametrize('task', quickstart.LOOKS)
+def test_from_nothing_to_figures_and_again(tmp_path, monkeypatch, capsys, task):
+  arguments = ['', f'--task={task}', f'--workdir={tmp_path}', '--config.num_steps=2', '--config.eval.num_candidates=6',
                '--config.eval.num_problems=4']
   monkeypatch.setattr('sys.argv', arguments)
   quickstart.main()

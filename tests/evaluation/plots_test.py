@@ -79,6 +79,13 @@ def test_reward_vectors_count_equal_answers():
   assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ('gold', 'diamond')
 
 
+def test_passed_tests_have_the_best_answers_on_top():
+  rewards = np.array([[0, 0, 1], [1, 1, 0], [0, 0, 0], [1, 1, 1.]])
+  figure = plots.passed_tests({'grpo': rewards}, ('test_5', 'test_6', 'test_8'))
+  assert figure.axes[0].images[0].get_array().astype(int).tolist() == [[1, 1, 1], [1, 1, 0], [0, 0, 1], [0, 0, 0]]
+  assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ['test_5', 'test_6', 'test_8']
+
+
 @pytest.mark.parametrize('suffix, start', [('png', b'\x89PNG'), ('pdf', b'%PDF'), ('svg', b'<?xml')])
 def test_saved_formats(tmp_path, suffix, start):
   plots.save(plots.best_at_k({'vpo': [{1: .2, 3: .6}]}), tmp_path / 'figures' / f'curve.{suffix}')

@@ -215,6 +215,25 @@ def reward_vectors(pools: Mapping[str, np.ndarray], components: Sequence[str], p
   return figure
 
 
+def passed_tests(pools: Mapping[str, np.ndarray], tests: Sequence[str]) -> Figure:
+  """Which tests of one problem each answer of a pool passes, a panel a method: a row an answer, the best on top.
+
+  Args:
+    pools: method to `[n, d]` rewards, above 0 where the test is passed.
+    tests: the d names.
+  """
+  figure, axes = _figure(3 * len(pools), 3.6, len(pools))
+  for ax, (method, rewards) in zip(axes, pools.items(), strict=True):
+    label, colour, _ = style(method)
+    passed = np.asarray(rewards) > 0
+    order = np.lexsort((*passed.T[::-1], passed.sum(axis=1)))[::-1]
+    ax.imshow(passed[order], cmap=ListedColormap(['#EEEEEE', colour]), vmin=0, vmax=1, aspect='auto',
+              interpolation='nearest')
+    ax.set_xticks(np.arange(len(tests)), labels=tests, rotation=90)
+    ax.set(title=f'{label}, {len(passed)} answers', ylabel='answers')
+  return figure
+
+
 def save(figure: Figure, path: epath.PathLike) -> None:
   """Writes `figure` to `path` by atomic rename; the suffix (png, pdf, svg) gives the format."""
   buffer = io.BytesIO()

@@ -238,14 +238,18 @@ class Programs:
     found = answer_tags.first_blocks(text, names)
     return [found.get(name) or None for name in names]
 
-  def messages(self, example: dict, num_answers: int) -> list[dict[str, str]]:
-    """The problem as chat messages that ask for `num_answers` programs between tags."""
+  def visible_pairs(self, example: dict) -> list[str]:
+    """The shown tests as text, `[3, -1, 4] -> 12` each."""
     pairs = []
     for row in range(VISIBLE):
       x = example['inputs'][row][:example['input_lengths'][row]].tolist()
       length = int(example['output_lengths'][row])
       y = int(example['outputs'][row][0]) if length < 0 else example['outputs'][row][:length].tolist()
       pairs.append(f'{x} -> {y}')
+    return pairs
+
+  def messages(self, example: dict, num_answers: int) -> list[dict[str, str]]:
+    """The problem as chat messages that ask for `num_answers` programs between tags."""
     names = answer_tags.names('program', num_answers)
     tags = ' '.join(f'<{name}>..</{name}>' for name in names)
     asked = (f'Write the program between tags, {tags}, with nothing else between them.' if len(names) == 1 else
@@ -255,7 +259,7 @@ class Programs:
         f'A program is a list of at most {language.MAX_WORDS} words, read from left to right on a stack. x pushes the '
         f'input list, 1, 2 and 3 push themselves, and each other word takes its operands off the stack and pushes its '
         f'result: {", ".join(language.OPERATIONS)}. One value must be left. Find a program that turns each input into '
-        f'its output:\n' + '\n'.join(pairs) + f'\n{asked}')}]
+        f'its output:\n' + '\n'.join(self.visible_pairs(example)) + f'\n{asked}')}]
 
   def oracle(self, example: dict) -> float:
     """The best scalar of one answer: 1, that of the program behind the problem."""

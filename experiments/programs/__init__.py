@@ -1,0 +1,1 @@
+"""Runs on programs by example; `base.py` says what they share."""
