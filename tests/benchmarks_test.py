@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 import pytest
 
-from experiments.benchmarks import advantages, throughput
+from experiments.benchmarks import advantages, programs, throughput
 
 
 @pytest.fixture(scope='module')
@@ -85,3 +85,11 @@ def test_advantages_are_timed_and_compared_with_many_weightings(monkeypatch):
   assert found['noise']['lattice'] < found['noise']['dirichlet'] / 4
   assert found['times_faster_than_numpy']['lattice'] == pytest.approx(
       found['cpu_seconds']['numpy'] / found['cpu_seconds']['lattice'])
+
+
+def test_programs_agree_with_their_oracle_and_compile_once():
+  figures = programs.benchmark(prompts=2, rollouts=4, repeats=1, python_programs=20)
+  assert figures['evaluations'] == 2 * 4 * 3 * 12
+  assert figures['compile_events_in_new_batches'] == 0
+  assert figures['times_faster_than_python'] == pytest.approx(
+      figures['evaluations_per_second'] / figures['python_evaluations_per_second'])
