@@ -198,6 +198,31 @@ def test_shape_dtype_and_no_gradient(name, settings):
 
 
 @every_estimator
+def test_plain_calls_jit_vmap_and_four_devices_agree(name, settings):
+  known = advantages.settings_of(name)
+  if 'normalize' in known:  # The deviation would magnify rounding.
+    settings = settings | {'normalize': 'none'}
+  groups = [drawn(seed)[1:] for seed in range(4)]  # Four batches of two prompts, or one of eight.
+  rewards = np.stack([rewards for rewards, _ in groups]).astype(np.float32)
+  arrays = {k: np.stack([arrays[k] for _, arrays in groups]) for k in groups[0][1] if k in known}
+
+  def values(rewards, arrays):
+    return advantages.compute(name, rewards, jax.random.key(0), **arrays, **settings).values
+
+  plain = [values(rewards[i], {k: v[i] for k, v in arrays.items()}) for i in range(4)]
+  np.testing.assert_allclose(jax.jit(jax.vmap(values))(rewards, arrays), plain, atol=1e-6)
+  together = jax.tree.map(lambda x: x.reshape(4 * B, *x.shape[2:]), (rewards, arrays))
+  expected = jax.jit(values)(*together)
+  mesh = jax.make_mesh((4,), ('data',), (jax.sharding.AxisType.Auto,), devices=jax.devices()[:4])
+  by_prompt = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec('data'))
+  sharded = jax.jit(values)(*jax.device_put(together, by_prompt))
+  assert len(sharded.sharding.device_set) == 4
+  np.testing.assert_allclose(sharded, expected, atol=1e-6)
+  if settings.get('whiten', 'none') == 'none' and name != 'gdpo':  # Whitening is over the batch.
+    np.testing.assert_allclose(expected.reshape(4, B, G), plain, atol=1e-6)
+
+
+@every_estimator
 def test_products_state_full_precision(name, settings):
   _, rewards, _ = drawn(0)
   jaxpr = jax.make_jaxpr(lambda r, key: advantages.compute(name, r, key, **settings))(rewards, jax.random.key(0))
