@@ -1,4 +1,4 @@
-r"""Breaks the advantage kernels in many places, one at a time, and lists the breaks that no test notices.
+r"""Breaks the kernels and the Pareto measures in many places, one at a time, and lists the breaks that no test notices.
 
   python -m tests.mutants                    10 breaks a file, spread over it (`make mutants`)
   python -m tests.mutants --per_file 0       all of them
@@ -6,12 +6,13 @@ r"""Breaks the advantage kernels in many places, one at a time, and lists the br
 
 A break swaps an operator, a reduction or a boundary, moves a number by one, drops a negation or a mask, or changes a
 default. It is written into a copy of the repository, so that the working tree stays as it is. A file's own tests are
-asked first, then all tests of the kernels. Takes a quarter of a minute a break on one core;
-ends with 1 if one survives.
+asked first, then all tests of the kernels; tests that no longer end have noticed, too. Takes a quarter of a minute a
+break on one core; ends with 1 if one survives.
 """
 
 import argparse
 import ast
+import collections
 import concurrent.futures
 import copy
 import dataclasses
@@ -23,10 +24,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 ROOT = pathlib.Path(__file__).parent.parent
-KERNELS = ROOT / 'vpo_jax' / 'advantages'
+PACKAGE = ROOT / 'vpo_jax'
+FILES = [*sorted(set((PACKAGE / 'advantages').glob('*.py')) - {PACKAGE / 'advantages' / name
+                                                              for name in ('__init__.py', 'result.py')}),
+         PACKAGE / 'pareto.py', PACKAGE / 'hypervolume.py']
+TESTS = ('tests/advantages', 'tests/pareto_test.py', 'tests/hypervolume_test.py')
 OPERATORS = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr,
     ast.BitOr: ast.BitAnd, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -37,7 +42,7 @@ NAMES |= {'sum': 'mean', 'mean': 'sum', 'cumsum': 'cumprod', 'cummax': 'cummin'}
 TEXTS = {'mean': 'none', 'std': 'none', 'dirichlet': 'exact'}  # Settings, where they are defaults.
 # Breaks that change nothing a test could see, and why: (file, before, after) as they are printed.
 EQUIVALENT: dict[tuple[str, str, str], str] = {}
-TIMEOUT = 600.
+OWN_TIMEOUT, TIMEOUT = 120., 900.  # Seconds: for a file's own tests, which take up to 20 on a quiet core, and for all.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,53 +114,53 @@ def mutants(path: pathlib.Path) -> list[Mutant]:
         value[index] = new
 
     put(broken)
-    found.append(Mutant(path.name, node.lineno, ast.unparse(node), ast.unparse(broken), ast.unparse(tree)))
+    found.append(Mutant(str(path.relative_to(PACKAGE)), node.lineno, ast.unparse(node), ast.unparse(broken),
+                        ast.unparse(tree)))
     put(node)
   return sorted((mutant for mutant in found if (mutant.file, mutant.before, mutant.after) not in EQUIVALENT),
                 key=lambda mutant: mutant.line)
 
 
-def noticed(mutant: Mutant, copy_of_root: pathlib.Path) -> bool:
-  """Whether a test fails with the mutant in place of its file."""
-  path = copy_of_root / KERNELS.relative_to(ROOT) / mutant.file
+def verdict(mutant: Mutant, copy_of_root: pathlib.Path) -> str:
+  """What the tests say with the mutant in place of its file: `caught`, `TIMEOUT` or `SURVIVED`."""
+  path = copy_of_root / 'vpo_jax' / mutant.file
   original = path.read_text()
   path.write_text(mutant.source)
-  own = copy_of_root / 'tests' / 'advantages' / f'{path.stem}_test.py'
+  own = f'tests/{mutant.file.removesuffix(".py")}_test.py'
   try:
-    for tests in ([own] if own.exists() else []), [copy_of_root / 'tests' / 'advantages']:
-      if tests and _fails(tests, copy_of_root):
-        return True
-    return False
+    if (copy_of_root / own).exists() and (said := _said([own], copy_of_root, OWN_TIMEOUT)) != 'SURVIVED':
+      return said
+    return _said(TESTS, copy_of_root, TIMEOUT)
   finally:
     path.write_text(original)
 
 
-def _fails(tests: list[pathlib.Path], folder: pathlib.Path) -> bool:
-  command = [sys.executable, '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider', '-p', 'no:xdist', *map(str, tests)]
+def _said(tests: Sequence[str], folder: pathlib.Path, timeout: float) -> str:
+  command = [sys.executable, '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider', '-p', 'no:xdist', *tests]
   env = os.environ | {'CI': '1', 'PYTHONDONTWRITEBYTECODE': '1', 'OMP_NUM_THREADS': '1',
                       'XLA_FLAGS': '--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=0'}
   try:
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=TIMEOUT).returncode != 0
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=timeout)
   except subprocess.TimeoutExpired:
-    return True
+    return 'TIMEOUT'
+  return 'caught' if done.returncode else 'SURVIVED'
 
 
 def main() -> None:
   """The command line; see the module's head."""
   parser = argparse.ArgumentParser(prog='python -m tests.mutants', description='Mutation check of the kernels.')
-  parser.add_argument('files', nargs='*', help='names in vpo_jax/advantages; all by default')
+  parser.add_argument('files', nargs='*', help='ends of paths, such as vpo.py; all by default')
   parser.add_argument('--per_file', type=int, default=10, help='breaks of a file; 0 for all')
   parser.add_argument('--seed', type=int, default=0, help='which ones')
   arguments = parser.parse_args()
-  names = arguments.files or sorted(
-      path.name for path in KERNELS.glob('*.py') if path.name not in ('__init__.py', 'result.py'))
   picked = []
-  for name in names:
-    found = mutants(KERNELS / name)
+  for path in FILES:
+    if arguments.files and not any(path.match(name) for name in arguments.files):
+      continue
+    found = mutants(path)
     count = len(found) if arguments.per_file == 0 else min(arguments.per_file, len(found))
     picked += sorted(random.Random(arguments.seed).sample(found, count), key=lambda mutant: mutant.line)
   slots = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
-  survivors = 0
   with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(slots) as pool:
     free = queue.SimpleQueue()
     for slot in range(slots):
@@ -165,21 +170,23 @@ def main() -> None:
       shutil.copy(ROOT / 'pyproject.toml', to)
       free.put(to)
 
-    def verdict(mutant):
+    def ask(mutant):
       to = free.get()
       try:
-        return noticed(mutant, to)
+        return verdict(mutant, to)
       finally:
         free.put(to)
 
-    if _fails([pathlib.Path(folder) / '0' / 'tests' / 'advantages'], pathlib.Path(folder) / '0'):
+    if _said(TESTS, pathlib.Path(folder) / '0', TIMEOUT) != 'SURVIVED':
       sys.exit('The tests must pass before anything is broken; they fail.')
-    for number, (mutant, caught) in enumerate(zip(picked, pool.map(verdict, picked), strict=True), 1):
-      survivors += not caught
-      print(f'[{number}/{len(picked)}] {"caught  " if caught else "SURVIVED"} {mutant.file}:{mutant.line}: '
-            f'{mutant.before} -> {mutant.after}', flush=True)
-  print(f'{len(picked) - survivors} of {len(picked)} breaks were caught.')
-  sys.exit(1 if survivors else 0)
+    counts = collections.Counter()
+    for number, (mutant, said) in enumerate(zip(picked, pool.map(ask, picked), strict=True), 1):
+      counts[said] += 1
+      print(f'[{number}/{len(picked)}] {said:8} {mutant.file}:{mutant.line}: {mutant.before} -> {mutant.after}',
+            flush=True)
+  print(f'{len(picked) - counts["SURVIVED"]} of {len(picked)} breaks were caught, {counts["TIMEOUT"]} of them by the '
+        'time limit.')
+  sys.exit(1 if counts['SURVIVED'] else 0)
 
 
 if __name__ == '__main__':
