@@ -32,6 +32,17 @@ def test_every_kernel_has_a_page_with_equation_picture_use_cost_and_settings_tha
   check_advantage(settings, rollouts=36, num_answers=1, components=2)
 
 
+@pytest.mark.parametrize('name', advantages.ESTIMATORS)
+def test_every_setting_is_named_where_a_reader_looks(name):
+  arrays = {'rollout_mask', 'answer_mask', 'component_mask', 'scalar_weights', 'answer_ids', 'prompt_ids', 'clusters',
+            'lengths'}
+  shared = {'ddof', 'eps', 'baseline', 'normalize'}
+  page, common = ((PAGES / f'{file}.md').read_text() for file in (name, 'README'))
+  named = lambda text: set(re.findall(r"[`(,] ?(\w+)(?=[`=])", text))
+  assert shared <= named(common)
+  assert set(advantages.settings_of(name)) - arrays - shared <= named(page)
+
+
 def test_links_lead_to_files():
   for page in [*PAGES.glob('*.md'), *(ROOT / 'docs').glob('*.md')]:
     for target in re.findall(r'\]\((?!https?:)([^)#]+)\)', page.read_text()):
