@@ -1,4 +1,4 @@
-r"""From result files to tables, differences, figures and a first paragraph; works on whatever runs there are.
+r"""From result files to tables, differences, figures and what came out in words; works on whatever runs there are.
 
   python -m experiments.results maze_small
 
@@ -16,13 +16,13 @@ from experiments import job as jobs
 from vpo_jax.evaluation import atomic, plots
 
 
-def first_paragraph(by_setting: Mapping[str, Sequence[Mapping]]) -> str:
-  """What came out, in sentences made from the figures."""
-  sentences = []
+def first_paragraphs(by_setting: Mapping[str, Sequence[Mapping]]) -> str:
+  """What came out, in sentences made from the figures, a paragraph a table."""
+  paragraphs = []
   name = {'tuned': 'tuned for each method', 'kl0': 'at KL 0', 'paper': 'at the papers\' settings'}
   for setting in ('tuned', 'paper', 'kl0'):
     runs = [findings.as_run(result) for result in by_setting.get(setting, ())]
-    methods = {run.method for run in runs}
+    methods, sentences = {run.method for run in runs}, []
 
     def found(method, baseline, metric='best_at_k/30', runs=runs, methods=methods):
       if not {method, baseline} <= methods:
@@ -55,7 +55,8 @@ def first_paragraph(by_setting: Mapping[str, Sequence[Mapping]]) -> str:
                          f'({findings.signed(part.difference)} of {of}); VPO is {words(rest)}.')
       else:
         sentences.append(f'VPO gains nothing over GRPO here; set-max gains {findings.signed(part.difference)}.')
-  return ' '.join(sentences) or 'No comparison is complete yet.'
+    paragraphs += [' '.join(sentences)] if sentences else []
+  return '\n\n'.join(paragraphs) or 'No comparison is complete yet.'
 
 
 def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
@@ -85,6 +86,7 @@ the lowest best of 30 over the preference families {", ".join(findings.FAMILIES)
 mean L1 distance of reward vectors. Position information: mutual information, in nats, between a weighting and the
 position of the answer that is best by it.
 """
+OVERVIEW = ('warm_start', 'grpo', 'multi_rlvr', 'max_at_k', 'vpo', 'vpo_subsets')
 DECODING_NOTES = """Small pools: 30 answers, 128 problems. Other prompt: one answer for the methods trained on several,
 and the other way round. Shifted mazes: items anywhere. Best T: by best@30 on the tuning split.
 """
@@ -94,7 +96,7 @@ def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str
   """RESULTS.md; `figures` are the names of those beside it."""
   base = [r for r in results if r['setting'] == 'base']
   by_setting = {s: [r for r in results if r['setting'] == s] for s in group.seeds}
-  parts = [f'# Results on `{group.name}`\n', first_paragraph(by_setting) + '\n']
+  parts = [f'# Results on `{group.name}`\n', first_paragraphs(by_setting) + '\n']
   parts.append(NOTES)
   lines = missing(results, group)
   if lines:
@@ -127,18 +129,18 @@ def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str
 
 
 def drawn(results: Sequence[Mapping], group: plans.Group) -> dict:
-  """Figures by name, of the tables that have runs."""
-  figures = {}
+  """Figures by name, of the tables that have runs; ablations stand in the tables alone."""
+  figures, panels, oracle = {}, {}, None
   base = [r for r in results if r['setting'] == 'base' and r['num_answers'] == 1]
+  curves = lambda runs: [{int(k): v for k, v in run['metrics']['best_at_k'].items()} for run in runs]
   for setting in group.seeds:
-    methods = findings.by_method([r for r in results if r['setting'] == setting])
+    methods = findings.by_method([r for r in results if r['setting'] == setting and r['method'] in plans.METHODS])
     if not methods:
       continue
     shown = ({'warm_start': base} if base else {}) | methods
     oracle = next(iter(methods.values()))[0]['metrics']['oracle']
-    figures[f'best_at_k_{setting}'] = plots.best_at_k(
-        {method: [{int(k): v for k, v in run['metrics']['best_at_k'].items()} for run in runs]
-         for method, runs in shown.items()}, oracle=oracle)
+    panels[setting] = {method: curves(runs) for method, runs in shown.items()}
+    figures[f'best_at_k_{setting}'] = plots.best_at_k(panels[setting], oracle)
     points = {} if setting != 'tuned' else {method: {t: [(curve['1'], curve['30']) for run in runs
                            if '30' in (curve := tables.at(run, 'test', run['num_answers'], temperature=t))]
                        for t in jobs.TEMPERATURES} for method, runs in shown.items()}
@@ -147,6 +149,12 @@ def drawn(results: Sequence[Mapping], group: plans.Group) -> dict:
       figures[f'temperature_{setting}'] = plots.temperatures(points)
     figures[f'diversity_{setting}'] = plots.diversity_over_training(
         {method: [_rows(run['history']) for run in runs] for method, runs in methods.items()})
+  if {'kl0', 'tuned'} <= set(panels):
+    titles = {setting: f'{title}, {len(panels[setting]["vpo"])} runs a method'
+              for setting, title in (('kl0', 'No KL term'), ('tuned', 'Each method tuned')) if 'vpo' in panels[setting]}
+    figures['overview'] = plots.best_at_k_panels(
+        {title: {method: panels[setting][method] for method in OVERVIEW if method in panels[setting]}
+         for setting, title in titles.items()}, oracle)
   return figures
 
 

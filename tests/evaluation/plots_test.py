@@ -13,6 +13,15 @@ def lines(figure):
   return {line.get_label(): line for line in figure.axes[0].get_lines()}
 
 
+def test_panels_share_the_scale_of_the_trained_methods_and_name_a_line_once():
+  start, vpo, grpo = [{1: .1, 2: .2}], [{1: .5, 2: .6}, {1: .5, 2: .7}], [{1: .6, 2: .6}]
+  figure = plots.best_at_k_panels({'a': {'warm_start': start, 'vpo': vpo}, 'b': {'grpo': grpo, 'vpo': vpo}}, .8)
+  low, high = figure.axes[0].get_ylim()
+  assert (low, high) == figure.axes[1].get_ylim() and .1 < low < .5 and high > .8
+  names = [text.get_text() for text in figure.legends[0].get_texts()]
+  assert names == ['Warm start', 'VPO', 'Best possible', 'GRPO']
+
+
 def test_seeds_become_a_mean_in_a_band_from_lowest_to_highest():
   figure = plots.best_at_k({'vpo': [{1: .2, 3: .6}, {1: .4, 3: .6}], 'grpo': [{1: .5, 3: .5}]}, oracle=.75)
   drawn = lines(figure)

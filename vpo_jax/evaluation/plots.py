@@ -64,14 +64,17 @@ def _figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list
 
 
 def _legend(figure: Figure) -> None:
-  """Names the lines above the axes, where they cover none of them."""
-  figure.legend(loc='outside upper center', ncols=2, frameon=False)
+  """Names each line once, above the axes, where they cover none of them."""
+  lines = {label: line for ax in figure.axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+  figure.legend(lines.values(), lines, loc='outside upper center', ncols=1 + len(figure.axes), frameon=False,
+                fontsize='small')
 
 
-def _band(ax: Axes, method: str, x: Sequence[float], rows: np.ndarray, marker: str | None = None) -> None:
+def _band(ax: Axes, method: str, x: Sequence[float], rows: np.ndarray, marker: str | None = None,
+          count: bool = True) -> None:
   """Draws the mean of the seeds in `rows` `[seeds, x]` in a band from the lowest to the highest."""
   label, colour, line = style(method)
-  label = f'{label} ({len(rows)} seeds)' if len(rows) > 1 else label
+  label = f'{label} ({len(rows)} seeds)' if count and len(rows) > 1 else label
   ax.plot(x, rows.mean(axis=0), color=colour, linestyle=line, marker=marker, markersize=4, label=label)
   if len(rows) > 1:
     ax.fill_between(x, rows.min(axis=0), rows.max(axis=0), color=colour, alpha=.2, linewidth=0)
@@ -86,17 +89,34 @@ def best_at_k(curves: Mapping[str, Sequence[Mapping[int, float]]], oracle: float
     oracle: best score that can be reached, drawn as a line.
     title: of the figure.
   """
-  figure, (ax,) = _figure(5, 3.6)
-  for method, seeds in curves.items():
-    ks = sorted(seeds[0])
-    _band(ax, method, ks, np.array([[curve[k] for k in ks] for curve in seeds]), marker='o')
-  if oracle is not None:
-    ax.axhline(oracle, color=_DARK, linestyle=':', label='Best possible')
-  ticks = sorted({k for seeds in curves.values() for k in seeds[0]})
-  ax.set_xscale('log')
-  ax.set_xticks(ticks, [str(k) for k in ticks])
-  ax.minorticks_off()
-  ax.set(xlabel='k, answers tried', ylabel='best@k, scalar reward', title=title)
+  return best_at_k_panels({title: curves}, oracle)
+
+
+def best_at_k_panels(panels: Mapping[str, Mapping[str, Sequence[Mapping[int, float]]]],
+                     oracle: float | None = None) -> Figure:
+  """As `best_at_k`, a panel a title, side by side on one scale: that of the trained methods.
+
+  The curve of `warm_start`, where there is one, may begin below the frame. Several panels share a legend, without the
+  numbers of seeds.
+  """
+  figure, axes = _figure(1 + 4 * len(panels), 3.6, len(panels))
+  scores = [score for curves in panels.values() for method, seeds in curves.items()
+            if method != 'warm_start' or len(curves) == 1 for curve in seeds for score in curve.values()]
+  scores += [] if oracle is None else [oracle]
+  margin = .05 * (max(scores) - min(scores)) or .05
+  for ax, (title, curves) in zip(axes, panels.items(), strict=True):
+    for method, seeds in curves.items():
+      ks = sorted(seeds[0])
+      _band(ax, method, ks, np.array([[curve[k] for k in ks] for curve in seeds]), marker='o',
+            count=len(panels) == 1)
+    if oracle is not None:
+      ax.axhline(oracle, color=_DARK, linestyle=':', label='Best possible')
+    ticks = sorted({k for seeds in curves.values() for k in seeds[0]})
+    ax.set_xscale('log')
+    ax.set_xticks(ticks, [str(k) for k in ticks])
+    ax.minorticks_off()
+    ax.set(xlabel='k, answers tried', title=title, ylim=(min(scores) - margin, max(scores) + margin))
+  axes[0].set_ylabel('best@k, scalar reward')
   _legend(figure)
   return figure
 
