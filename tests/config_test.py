@@ -136,7 +136,7 @@ def test_a_resume_compares_configs(file):
     config.require_same_run(saved, other, may_change=['num_steps'])
   assert '  eos_ids: [1, 2] in the workdir, [1] now\n' in str(caught.value)
   assert "  optimizer.name: 'adam' in the workdir, 'sgd' now\n" in str(caught.value)
-  assert "  warm_start: None in the workdir, 'abc' now\n" in str(caught.value)
+  assert "  warm_start: '' in the workdir, 'abc' now\n" in str(caught.value)
   assert 'num_steps' not in str(caught.value)
   with pytest.raises(ValueError, match='num_steps: 400 in the workdir, 500 now'):
     config.require_same_run(saved, other)
@@ -154,8 +154,8 @@ def test_a_resume_compares_fields_that_only_one_side_has_and_types(file):
 
 
 def test_many_differences_are_cut_at_five():
-  record = dict(config={f'f{i}': i for i in range(9)}, warm_start=None)
-  other = dict(config={f'f{i}': -i for i in range(9)}, warm_start=None)
+  record = dict(config={f'f{i}': i for i in range(9)}, warm_start='')
+  other = dict(config={f'f{i}': -i for i in range(9)}, warm_start='')
   with pytest.raises(ValueError, match=r'f5: 5 in the workdir, -5 now\n  and 3 more'):
     config.require_same_run(record, other)
 

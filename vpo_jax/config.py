@@ -66,12 +66,12 @@ def plain(config: ml_collections.ConfigDict) -> dict[str, Any]:
   return config.to_dict()
 
 
-def record(config: ml_collections.ConfigDict, *, warm_start: str | None = None) -> dict[str, Any]:
+def record(config: ml_collections.ConfigDict, *, warm_start: str = '') -> dict[str, Any]:
   """What `config.json` says of a run: its config, and all else that its numbers depend on.
 
   Args:
     config: resolved.
-    warm_start: `checkpoint.params_hash` of the parameters it starts from; None for a fresh start.
+    warm_start: `checkpoint.params_hash` of the parameters it starts from; '' for a fresh start.
   """
   commit, dirty = _git_state()
   device = jax.devices()[0]
