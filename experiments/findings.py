@@ -11,7 +11,8 @@ from experiments import job as jobs
 from experiments import plans
 from vpo_jax.evaluation import compare, plots
 
-ROWS = ('warm_start', *plans.METHODS, *(method for extra in plans.ABLATIONS.values() for method in extra))
+ROWS = ('warm_start', *dict.fromkeys(method for group in plans.GROUPS.values() for method in group.methods),
+        *(method for extra in plans.ABLATIONS.values() for method in extra))
 LABELS = {method: plots.style(method)[0] for method in ROWS}
 NONLINEAR = ('tchebycheff', 'minimum', 'threshold_counts')
 FAMILIES = ('dirichlet_1', 'dirichlet_0.3', 'lopsided', 'nonlinear')
@@ -29,7 +30,7 @@ def chosen(results: Sequence[Mapping], group: plans.Group) -> dict[str, dict[str
   """Overrides of each method's best tuning run; methods whose tuning is not complete are left out."""
   by_name = {result['name']: result for result in results}
   best = {}
-  for method in plans.METHODS:
+  for method in group.methods:
     cells = [job for job in plans.tuning_jobs(group) if job.method == method]
     if all(job.name in by_name for job in cells):
       best[method] = max(cells, key=lambda job: max(by_name[job.name]['metrics']['choice'].values())).overrides

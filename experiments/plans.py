@@ -20,7 +20,8 @@ ABLATIONS = {'maze_small': (
 CORE_METHODS = ('grpo', 'vpo', 'multi_rlvr')
 SUBSET_METHODS = ('max_at_k', 'vpo_subsets')
 TUNING_SEED = 99  # No final run has it.
-KL, KL_KIND, RATE, K = 'loss.kl_coef', 'loss.kl_kind', 'optimizer.learning_rate', 'experience.advantage.k'
+KL, KL_KIND, RATE = 'loss.kl_coef', 'loss.kl_kind', 'optimizer.learning_rate'
+K, COEFFICIENT = 'experience.advantage.k', 'experience.advantage.coefficient'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Group:
     warm_starts: how many.
     grid: tuning runs of most methods.
     subset_grid: as many tuning runs of the methods that have a k.
+    further: methods that are compared beside `METHODS`, and as many tuning runs of each.
   """
   name: str
   num_answers: int
@@ -41,18 +43,29 @@ class Group:
   warm_starts: int
   grid: tuple[Mapping[str, float | str], ...]
   subset_grid: tuple[Mapping[str, float | str], ...]
+  further: Mapping[str, tuple[Mapping[str, float | str], ...]] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self):
-    if len(self.grid) != len(self.subset_grid):
-      raise ValueError(f'{len(self.grid)=} and {len(self.subset_grid)=} must be equal: one tuning budget for all.')
+    sizes = {method: len(self.grid_of(method)) for method in self.methods}
+    if len(set(sizes.values())) > 1:
+      raise ValueError(f'tuning runs {sizes} must be equally many: one tuning budget for all.')
+
+  @property
+  def methods(self) -> tuple[str, ...]:
+    """All methods compared, in the order of the tables."""
+    return (*METHODS, *self.further)
+
+  def grid_of(self, method: str) -> tuple[Mapping[str, float | str], ...]:
+    """Tuning runs of a method."""
+    return self.further.get(method, self.subset_grid if method in SUBSET_METHODS else self.grid)
 
 
 def product(**axes: Sequence[float]) -> tuple[dict[str, float | str], ...]:
-  """Every combination of values of the axes `rate`, `kl` and `k`, as overrides.
+  """Every combination of values of the axes `rate`, `kl`, `k` and `coefficient`, as overrides.
 
   A KL term is k2, whose gradient is that of the KL divergence, without a bound on how hard it pulls a policy back.
   """
-  names = [{'rate': RATE, 'kl': KL, 'k': K}[axis] for axis in axes]
+  names = [{'rate': RATE, 'kl': KL, 'k': K, 'coefficient': COEFFICIENT}[axis] for axis in axes]
   cells = [dict(zip(names, values, strict=True)) for values in itertools.product(*axes.values())]
   return tuple(cell | ({KL_KIND: 'k2'} if cell.get(KL) else {}) for cell in cells)
 
@@ -125,19 +138,19 @@ def base_jobs(group: Group) -> list[Job]:
 
 def tuning_jobs(group: Group) -> list[Job]:
   """The grid of every method: one warm start, one seed."""
-  return [Job(group.name, 'tuning', method, 0, TUNING_SEED, overrides, split='tuning') for method in METHODS
-          for overrides in (group.subset_grid if method in SUBSET_METHODS else group.grid)]
+  return [Job(group.name, 'tuning', method, 0, TUNING_SEED, overrides, split='tuning') for method in group.methods
+          for overrides in group.grid_of(method)]
 
 
 def table_jobs(group: Group, setting: str, chosen: Mapping[str, Mapping[str, float]] | None = None,
-               methods: Sequence[str] = METHODS) -> list[Job]:
+               methods: Sequence[str] | None = None) -> list[Job]:
   """The runs of one table, seed by seed, so that an unfinished sweep has whole seeds.
 
   Args:
     group: the comparison.
     setting: `kl0`, `paper` or `tuned`.
     chosen: method to the overrides that tuning chose, for `tuned`.
-    methods: those compared.
+    methods: those compared; None for the group's.
   """
   def overrides(method):
     match setting:
@@ -154,4 +167,4 @@ def table_jobs(group: Group, setting: str, chosen: Mapping[str, Mapping[str, flo
 
   return [Job(group.name, setting, method, w, seed_of(w, i), overrides(method))
           for i in range(group.seeds[setting]) for w in range(group.warm_starts)
-          for method in methods]
+          for method in (group.methods if methods is None else methods)]

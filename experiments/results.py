@@ -65,12 +65,12 @@ def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
   picked = findings.chosen(results, group)
   planned = {'tuning': plans.tuning_jobs(group), 'warm starts': plans.base_jobs(group)}
   for setting in group.seeds:
-    ready = [method for method in plans.METHODS if setting != 'tuned' or method in picked]
+    ready = [method for method in group.methods if setting != 'tuned' or method in picked]
     planned[setting] = plans.table_jobs(group, setting, picked, methods=ready)
     if setting == 'kl0':
       planned['ablations'] = plans.table_jobs(group, setting, methods=plans.ABLATIONS.get(group.name, ()))
-    if len(ready) < len(plans.METHODS):
-      lines.append(f'{setting}: waits for the tuning of ' + ', '.join(m for m in plans.METHODS if m not in ready) + '.')
+    if len(ready) < len(group.methods):
+      lines.append(f'{setting}: waits for the tuning of ' + ', '.join(m for m in group.methods if m not in ready) + '.')
   for title, planned_jobs in planned.items():
     absent = [job.name for job in planned_jobs if job.name not in names]
     if absent:
@@ -134,7 +134,7 @@ def drawn(results: Sequence[Mapping], group: plans.Group) -> dict:
   base = [r for r in results if r['setting'] == 'base' and r['num_answers'] == 1]
   curves = lambda runs: [{int(k): v for k, v in run['metrics']['best_at_k'].items()} for run in runs]
   for setting in group.seeds:
-    methods = findings.by_method([r for r in results if r['setting'] == setting and r['method'] in plans.METHODS])
+    methods = findings.by_method([r for r in results if r['setting'] == setting and r['method'] in group.methods])
     if not methods:
       continue
     shown = ({'warm_start': base} if base else {}) | methods

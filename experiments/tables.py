@@ -158,7 +158,8 @@ def tuning_table(results: Sequence[Mapping], group: plans.Group) -> str:
     if cell.name in by_name:
       choice = by_name[cell.name]['metrics']['choice']
       step = max(choice, key=choice.get)
+      own = plans.COEFFICIENT if plans.COEFFICIENT in cell.overrides else plans.K
       of = lambda name, cell=cell: f'{cell.overrides[name]:g}' if name in cell.overrides else '–'
-      rows.append([findings.LABELS[cell.method], of(plans.RATE), of(plans.KL), of(plans.K), f'{choice[step]:.4f}', step,
+      rows.append([findings.LABELS[cell.method], of(plans.RATE), of(plans.KL), of(own), f'{choice[step]:.4f}', step,
                    'chosen' if picked.get(cell.method) == cell.overrides else ''])
-  return markdown(('method', 'learning rate', 'KL', 'k', 'best@30, tuning', 'step', ''), rows)
+  return markdown(('method', 'learning rate', 'KL', 'k or λ', 'best@30, tuning', 'step', ''), rows)
