@@ -54,7 +54,7 @@ def first_paragraphs(by_setting: Mapping[str, Sequence[Mapping]]) -> str:
         sentences.append(f'Set-max alone makes {share:.0%} of VPO\'s gain over GRPO '
                          f'({findings.signed(part.difference)} of {of}); VPO is {words(rest)}.')
       else:
-        sentences.append(f'VPO gains nothing over GRPO here; set-max gains {findings.signed(part.difference)}.')
+        sentences.append(f'VPO gains nothing over GRPO here; set-max minus GRPO is {findings.signed(part.difference)}.')
     paragraphs += [' '.join(sentences)] if sentences else []
   return '\n\n'.join(paragraphs) or 'No comparison is complete yet.'
 
