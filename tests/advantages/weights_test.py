@@ -76,13 +76,16 @@ class ScalarWeightingTest(parameterized.TestCase):
 
   def test_given_weights_keep_their_sum(self):
     # Without the second, 1 and 2 of a sum of 6 grow by 6/3.
-    actual = weightings.scalar_weighting(np.array([1., 3., 2.]), jnp.array([[True, True, True], [True, False, True]]))
+    actual = weightings.scalar_weighting(jnp.array([1., 3., 2.]), jnp.array([[True, True, True], [True, False, True]]))
     np.testing.assert_allclose(actual, [[1, 3, 2], [2, 0, 4]])
 
-  @parameterized.parameters(([1., -1.],), ([0., 0.],), ([np.nan, 1.],), ([1., 2., 3.],))
+  @parameterized.parameters(
+      ([2., -1.],), ([0., 0.],), ([1., 1.],), ([.5, .498],), ([np.nan, 1.],), ([np.inf, 0.],), ([.2, .3, .5],))
   def test_faults_are_named(self, given):
-    with pytest.raises(ValueError, match='scalar_weights'):
-      weightings.scalar_weighting(np.array(given), jnp.ones((1, 2), bool))
+    for weights in (given, np.array(given)):
+      with pytest.raises(ValueError, match='scalar_weights'):
+        weightings.scalar_weighting(weights, jnp.ones((1, 2), bool))
+    weightings.scalar_weighting([1 / 3, 2 / 3], jnp.ones((1, 2), bool))
 
   def test_traced_weights_pass(self):
     weighting = jax.jit(lambda w: weightings.scalar_weighting(w, jnp.ones((1, 2), bool)))

@@ -82,20 +82,21 @@ def scalar_weighting(scalar_weights, components, dtype=jnp.float32) -> jax.Array
   Where a prompt lacks components, the others' weights grow by one factor, so that the sum stays what it was.
 
   Args:
-    scalar_weights: `[d]`, non-negative, or None for 1/d each.
+    scalar_weights: `[d]`, non-negative, or None for 1/d each. A list or NumPy array must sum to 1; what JAX computed,
+      such as `dynamic_weights`, is taken as it is.
     components: `[B, d]` bool, components that each prompt has.
     dtype: of the weights.
 
   Raises:
-    ValueError: wrong shape; or, where the values are known, negative or non-finite or all-zero weights.
+    ValueError: wrong shape; or a list or NumPy array with a negative or non-finite weight, or of another sum.
   """
   d = components.shape[-1]
   if scalar_weights is None:
     scalar_weights = np.full(d, 1 / d)
-  if not isinstance(scalar_weights, jax.core.Tracer):
+  if not isinstance(scalar_weights, jax.Array):  # Values inside jit are not known, and others not without a wait.
     known = np.asarray(scalar_weights, np.float64)
-    if known.shape == (d,) and not (np.isfinite(known).all() and (known >= 0).all() and known.sum() > 0):
-      raise ValueError(f'scalar_weights={known.tolist()} must be finite and non-negative, with a positive sum.')
+    if known.shape == (d,) and not ((known >= 0).all() and abs(known.sum() - 1) < 1e-3):
+      raise ValueError(f'scalar_weights={known.tolist()} must not be negative and must sum to 1.')
   weights = jnp.asarray(scalar_weights, dtype)
   if weights.shape != (d,):
     raise ValueError(f'scalar_weights has shape {weights.shape}; it must be ({d},), one for a component.')
