@@ -121,7 +121,7 @@ class QuestionsTest(absltest.TestCase):
   def test_steering_finds_the_rare_behaviour_and_only_along_its_direction(self):
     labels = [method[0].label for method in rare_behaviour.METHODS]
     kept = [rare_behaviour.METHODS[labels.index(label)] for label in (
-        'GRPO on the sum', 'steered GRPO, intensity', 'steered the other way, intensity')]
+        'GRPO on the mean', 'steered GRPO, intensity', 'steered the other way, intensity')]
     plain, steered, opposite = rare_behaviour.run(2, 1500, kept, (1e-3,))[''].values()
     self.assertEqual(plain['updates, eps 0.001'] + opposite['updates, eps 0.001'], [None] * 4)
     self.assertLess(max(steered['updates, eps 0.001']), 1500)
@@ -154,6 +154,13 @@ class QuestionsTest(absltest.TestCase):
     for seed in range(2):
       self.assertGreater(rows['vpo_subsets, k 8']['Dir(.3) @16'][seed], rows['Max@K, k 8']['Dir(.3) @16'][seed] + .02)
       self.assertLess(rows['vpo_subsets, k 8']['Dir(1) @1'][seed], rows['Max@K, k 8']['Dir(1) @1'][seed])
+
+  def test_volume_of_a_set(self):
+    rewards, clusters = np.array([1., 1., .5, 1.]), np.array([0, 0, 1, 2])
+    vectors = np.eye(3)[clusters[:3]] * rewards[:3, None]  # The last one is junk.
+    actual = hidden_context.log_volume(jnp.array(rewards), jnp.array(clusters), jnp.array(clusters == 2))
+    np.testing.assert_allclose(actual, np.linalg.slogdet(np.eye(3) + vectors @ vectors.T)[1], rtol=1e-6)
+    np.testing.assert_allclose(actual, np.log(3) + np.log(1.25), rtol=1e-6)
 
   def test_the_judge_errs_on_the_poor_answers_only(self):
     ids = jnp.arange(8).reshape(1, 8, 1)

@@ -20,11 +20,25 @@ CHANCES = np.linspace(.55, .2, 8, dtype=np.float32)
 LOGITS = np.linspace(1, -.4, 8, dtype=np.float32)
 CONTEXTS = 8
 COUNTS = (1, 4, 16, 64)
+
+
+def log_volume(rewards, clusters, junk) -> jax.Array:
+  """log det(I + V Vᵀ) of a set, V the clusters as unit vectors times their rewards: Σ over clusters of log(1 + Σ r²).
+
+  GCPO (arXiv:2605.11461) pays what a rollout adds to such a volume of its group; this is our reading of its abstract,
+  for strategies that are alike or wholly different, with the mean over sets in place of its credits.
+  """
+  same = (clusters[:, None] == clusters[None]) & ~junk[None]
+  squares = jnp.where(same, jnp.square(rewards)[None], 0).sum(axis=1)
+  return (jnp.log1p(squares) / jnp.maximum(same.sum(axis=1), 1)).sum()
+
+
 ONE_REWARD = (
     Method('Dr. GRPO', 'dr_grpo'),
     Method('MaxRL', 'maxrl'),
     Method('GRPO with cluster bonus .3', 'diversity_bonus', {'coefficient': .3}),
     Method('Poly-EPO, n 4', 'poly_epo', {'n': 4}),
+    Method('volume of sets of 4 (after GCPO)', 'poly_epo', {'n': 4, 'set_score': log_volume}),
     Method('PKPO, k 4', 'pkpo', {'k': 4}),
 )
 TWO_REWARDS = (
@@ -36,9 +50,10 @@ TWO_REWARDS = (
 )
 READING = """
 Dr. GRPO puts everything on the one best strategy: .13 more at one answer than the untrained policy, .39 less at 16.
-Poly-EPO and PKPO keep the coverage, and gain .02 at one answer: so many draws leave little to gain here. Two rewards:
-where rewards are random in this way, Max@K on the mean covers already, and the vector adds .002. VPO's slots lead at
-4 answers and fall behind at 16; subsets of slots keep half of the one and lose nothing of the other.
+Poly-EPO and PKPO keep the coverage, and gain .02 at one answer: so many draws leave little to gain here. The volume of
+sets gains .06 there and gives up .03 at 16, like the cluster bonus. Two rewards: where rewards are random in this way,
+Max@K on the mean covers already, and the vector adds .002. VPO's slots lead at 4 answers and fall behind at 16; subsets
+of slots keep half of the one and lose nothing of the other.
 """
 COMPARED = (
     ('Poly-EPO, n 4', 'untrained', 'best@16'), ('Dr. GRPO', 'untrained', 'best@16'),

@@ -1,7 +1,7 @@
 """Rare behaviour: of 20 answers 8 are right, and 2 of these (as 2 of the wrong ones) show a behaviour that is wanted.
 
 The four answers with the behaviour share the chance eps at first. The reward is (right, behaviour), the scalar their
-sum. An update takes 8 answers, plain gradient steps of .1, at most 6000 updates. "updates": until right answers with
+mean. An update takes 8 answers, plain gradient steps of .1, at most 6000 updates. "updates": until right answers with
 the behaviour have more than .9 of the chance. Kernels alone must wait for the behaviour to be drawn. The last rows
 draw the group from policies steered by intensities -6 to 6 along the behaviour and score it under the policy itself
 (as in VSPO, arXiv:2605.15604, in a tabular reading of our own): by its intensity, by the behaviour itself, and as
@@ -21,17 +21,16 @@ BEHAVIOUR = np.isin(np.arange(20), (6, 7, 18, 19))
 ROLLOUTS = 8
 INTENSITIES = np.linspace(-1, 1, ROLLOUTS, dtype=np.float32)
 STRENGTH = 6.
-SUM = {'scalar_weights': (1., 1.)}
 # Label, method, direction of steering, whether the second component is the intensity.
 METHODS = (
-    (Method('GRPO on the sum', 'grpo', SUM), 'none', False),
+    (Method('GRPO on the mean', 'grpo'), 'none', False),
     (Method('GDPO', 'gdpo'), 'none', False),
-    (Method('Max@K on the sum, k 4', 'max_at_k', {'k': 4, **SUM}), 'none', False),
+    (Method('Max@K on the mean, k 4', 'max_at_k', {'k': 4}), 'none', False),
     (Method('vpo_subsets, k 4', 'vpo_subsets', {'k': 4}), 'none', False),
-    (Method('steered GRPO, intensity', 'grpo', SUM), 'behaviour', True),
-    (Method('steered GRPO, behaviour', 'grpo', SUM), 'behaviour', False),
-    (Method('steered along a random direction, intensity', 'grpo', SUM), 'random', True),
-    (Method('steered the other way, intensity', 'grpo', SUM), 'opposite', True),
+    (Method('steered GRPO, intensity', 'grpo'), 'behaviour', True),
+    (Method('steered GRPO, behaviour', 'grpo'), 'behaviour', False),
+    (Method('steered along a random direction, intensity', 'grpo'), 'random', True),
+    (Method('steered the other way, intensity', 'grpo'), 'opposite', True),
 )
 EPS = (3e-2, 1e-2, 1e-3)
 READING = """
