@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from vpo_jax import advantages
@@ -47,6 +48,18 @@ def test_links_lead_to_files():
   for page in [*PAGES.glob('*.md'), *(ROOT / 'docs').glob('*.md')]:
     for target in re.findall(r'\]\((?!https?:)([^)#]+)\)', page.read_text()):
       assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_dynamic_weights_change_what_a_kernel_pays():
+  block, = re.findall(r'```python\n(.*?)```', (PAGES / 'dynamic_weights.md').read_text(), re.DOTALL)
+  names = {}
+  exec(block, names)
+  front, rewards = names['front'], names['rewards']
+  assert front.used.any() and names['values'].shape == (8, 4)
+  preferred = rewards[:, :, 0] @ [.25, .75]
+  factor = names['values'] / (preferred - preferred.mean(axis=1, keepdims=True))  # `dr_grpo` has no deviation.
+  np.testing.assert_allclose(factor, factor[0, 0], rtol=1e-3)
+  assert .5 <= factor[0, 0] < 2
 
 
 def test_the_road_from_a_file_to_a_training(tmp_path):
