@@ -1,5 +1,3 @@
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +5,7 @@ import pytest
 from absl.testing import parameterized
 
 from vpo_jax import advantages
-from vpo_jax.advantages import subset_credit, weights
+from vpo_jax.advantages import subset_credit
 from vpo_jax.advantages.set_reward import best_scores
 
 compute = jax.jit(
@@ -58,27 +56,6 @@ class VpoSubsetsTest(parameterized.TestCase):
     np.testing.assert_allclose(  # In units of u = N/k · c.
         compute('vpo_subsets', rewards, jax.random.key(0), num_weights=2, **kw).values,
         compute('max_at_k', rewards, **kw).values * 2, atol=1e-6)
-
-  @parameterized.parameters('none', 'loo', 'loo_1', 'mean')
-  def test_expected_gradient_is_that_of_the_best_of_k(self, baseline):
-    probs, n, k = np.array([.2, .5, .3]), 4, 3
-    answers = np.random.default_rng(0).random((3, 2, 2))  # What each of three actions holds.
-    groups = np.array(list(itertools.product(range(3), repeat=n)))  # All of them, each with its chance.
-    chance = probs[groups].prod(axis=1)
-    scores = np.eye(3)[groups] - probs  # ∇ of log softmax, in the logits
-    for m in (1, 2):
-      mask = np.broadcast_to(np.arange(2) < m, (len(groups), n, 2))
-      with jax.enable_x64(True):
-        key = jax.random.key(5)
-        users = weights.simplex_weights(jax.random.fold_in(key, 9), 4, 2, dtype=jnp.float64)
-        values, _ = compute(
-            'vpo_subsets', answers[groups], key, answer_mask=mask, prompt_ids=np.full(len(groups), 9), num_weights=4,
-            k=k, baseline=baseline, normalize='none')
-      best = np.einsum('amd,kd->akm', answers[:, :m], users).max(axis=-1)  # [action, user]
-      returns = best[groups[:, :k]].max(axis=1).mean(axis=-1)
-      gradient = np.einsum('b,b,bga->a', chance, returns, scores[:, :k])
-      factor = n / k - 1 if baseline == 'mean' else n / k
-      np.testing.assert_allclose(np.einsum('b,bg,bga->a', chance, values, scores), factor * gradient, atol=1e-10)
 
   def test_near_ties_are_tamed_and_counted(self):
     rewards = np.full((1, 6, 1, 2), .5, np.float32)
