@@ -50,9 +50,9 @@ def copy(finished, tmp_path):
   return pathlib.Path(shutil.copytree(finished, tmp_path / 'copy'))
 
 
-def state_of(workdir, kind='vpo'):
+def state_of(workdir, kind='vpo', *overrides):
   with checkpoint.Checkpoints(workdir / 'checkpoints', every=1, keep=2) as saved:
-    return saved.restore(tiny_run.run_of(kind).learner.abstract_state)
+    return saved.restore(tiny_run.run_of(kind, *overrides).learner.abstract_state)
 
 
 def main(monkeypatch, *arguments):
@@ -180,7 +180,8 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_checkpoint(m
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # Of Orbax's writers, still at work.
 def test_a_checkpoint_that_cannot_be_written_stops_the_run_and_leaves_the_one_before(
-    monkeypatch, caplog, warm_start, tmp_path):
+    monkeypatch, caplog, tmp_path):
+  wide = 'model.d_ff=2048'  # Matrices of 128 KiB: of small ones it is chance how many Orbax packs into a file.
   old = resource.getrlimit(resource.RLIMIT_FSIZE)
   save = checkpoint.Checkpoints.save
 
@@ -194,12 +195,12 @@ def test_a_checkpoint_that_cannot_be_written_stops_the_run_and_leaves_the_one_be
   try:
     # Orbax logs more than fits into the file in which pytest catches it.
     with pytest.raises(RuntimeError, match='A checkpoint could not be saved in'), caplog.at_level(100, 'absl'):
-      train(tmp_path, settings('vpo', f'init_from={warm_start}', 'checkpoints.keep=1', 'num_steps=7'))
+      train(tmp_path, settings('vpo', 'init_from=', wide, 'checkpoints.keep=1', 'num_steps=7'))
   finally:
     resource.setrlimit(resource.RLIMIT_FSIZE, old)
   assert checkpoint.latest_step(tmp_path / 'checkpoints') == 2
   assert len(rows(tmp_path)) == 6  # It showed at the next save.
-  assert state_of(tmp_path)[0] == 2
+  assert state_of(tmp_path, 'vpo', wide)[0] == 2
 
 
 def test_nothing_is_compiled_after_the_second_step(monkeypatch, warm_start, tmp_path):
