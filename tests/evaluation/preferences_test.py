@@ -14,6 +14,7 @@ def test_names_and_the_seen_family():
       'dirichlet_1', 'dirichlet_0.3', 'lopsided_completion', 'lopsided_gold', 'lopsided_diamond', 'lopsided_lava',
       'tchebycheff', 'minimum', 'threshold_counts'}
   assert preferences.SEEN.issubset(families)
+  assert set(families) - set(preferences.families(COMPONENTS, [True, True, False, True])) == {'lopsided_diamond'}
 
 
 def test_every_family_scores_nothing_0_and_everything_1():

@@ -18,6 +18,7 @@ NUM_WEIGHTS = 100
 LOPSIDED = .7  # Weight of the favoured component.
 THRESHOLDS = (.25, .5, .75, 1.)
 SEEN = frozenset({'dirichlet_1'})  # VPO and `vpo_subsets` train on this one.
+Family = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def dirichlet_weights(d: int, alpha: float, num_weights: int = NUM_WEIGHTS, seed: int = 0) -> np.ndarray:
@@ -61,17 +62,19 @@ def threshold_counts(rewards: np.ndarray, mask: np.ndarray) -> np.ndarray:
   return (reached & mask[..., None, None, :]).sum(axis=-1) / mask.sum(axis=-1)[..., None, None]
 
 
-def families(components: Sequence[str]) -> Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]:
+def families(components: Sequence[str], present: Sequence[bool] | None = None) -> Mapping[str, Family]:
   """Returns the preference families of a task by name, given the names of its d `components`.
 
-  Each is a function of rewards `[.., n, d]` and a mask `[.., d]` bool.
+  Each is a function of rewards `[.., n, d]` and a mask `[.., d]` bool. No weighting favours a component outside of
+  `present` `[d]` bool, those that some problem has (all by default).
   """
   d = len(components)
   by = lambda weights: functools.partial(linear, weights=weights)
   return types.MappingProxyType({
       'dirichlet_1': by(dirichlet_weights(d, 1.)),
       'dirichlet_0.3': by(dirichlet_weights(d, .3, seed=1)),
-      **{f'lopsided_{name}': by(lopsided_weights(d, j)) for j, name in enumerate(components)},
+      **{f'lopsided_{name}': by(lopsided_weights(d, j)) for j, name in enumerate(components)
+         if present is None or present[j]},
       'tchebycheff': functools.partial(tchebycheff, weights=dirichlet_weights(d, 1., seed=2)),
       'minimum': minimum,
       'threshold_counts': threshold_counts,

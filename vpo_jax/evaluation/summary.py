@@ -50,7 +50,7 @@ def _curves(name: str, scores: np.ndarray) -> dict[str, np.ndarray]:
 
 def _chunk_curves(pool: Pool, rows: slice) -> dict[str, np.ndarray]:
   values = {}
-  for name, scores in preferences.families(pool.components).items():
+  for name, scores in preferences.families(pool.components, pool.component_mask.any(axis=0)).items():
     values |= _curves(f'expected_best/{name}', scores(pool.rewards[rows], pool.component_mask[rows]))
   return values
 
