@@ -95,6 +95,14 @@ def test_passed_tests_have_the_best_answers_on_top():
   assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ['test_5', 'test_6', 'test_8']
 
 
+def test_evolution_is_drawn_through_and_independent_answers_dashed():
+  arm = dict(solved=[[.1, 0, .2], [.5, .4, .6]], best=[[.3, .2, .4], [.7, .6, .8]])
+  figure = plots.evolution({'vpo': {'evolution': arm, 'independent': arm}})
+  solved, best = figure.axes
+  assert [line.get_linestyle() for line in solved.lines] == ['-', '--']
+  assert best.lines[0].get_xydata().tolist() == [[1, .3], [2, .7]]
+
+
 @pytest.mark.parametrize('suffix, start', [('png', b'\x89PNG'), ('pdf', b'%PDF'), ('svg', b'<?xml')])
 def test_saved_formats(tmp_path, suffix, start):
   plots.save(plots.best_at_k({'vpo': [{1: .2, 3: .6}]}), tmp_path / 'figures' / f'curve.{suffix}')

@@ -254,6 +254,28 @@ def passed_tests(pools: Mapping[str, np.ndarray], tests: Sequence[str]) -> Figur
   return figure
 
 
+def evolution(curves: Mapping[str, Mapping[str, Mapping[str, Sequence[Sequence[float]]]]]) -> Figure:
+  """What searches found by the number of answers scored: problems solved, and the mean best, a colour a method.
+
+  Args:
+    curves: method to arm ('evolution' is drawn through, others dashed) to `solved` and `best`, each (mean, low, high)
+      after every answer.
+  """
+  figure, axes = _figure(8, 3.6, 2)
+  for ax, (name, title) in zip(axes, (('solved', 'share of problems solved'), ('best', 'mean best so far')),
+                               strict=True):
+    for method, arms in curves.items():
+      label, colour, _ = style(method)
+      for arm, found in arms.items():
+        means = [mean for mean, _, _ in found[name]]
+        ax.plot(np.arange(1, len(means) + 1), means, color=colour, linestyle='-' if arm == 'evolution' else '--',
+                label=f'{label}, {arm}')
+    ax.set(xlabel='programs scored', ylabel=title)
+    ax.set_ylim(bottom=0)
+  _legend(figure)
+  return figure
+
+
 def save(figure: Figure, path: epath.PathLike) -> None:
   """Writes `figure` to `path` by atomic rename; the suffix (png, pdf, svg) gives the format."""
   buffer = io.BytesIO()
