@@ -30,7 +30,7 @@ CHOICE = 'best_at_k/30'
 # Of each problem, for paired comparisons: enough for every table, small enough to commit.
 PER_PROBLEM = ('first_answer', 'completion', 'diversity_l1', 'diversity_l1_valid', 'diversity_l1_within_rollout',
                'hypervolume', 'pareto_count', 'oracle')
-PER_PROBLEM_CURVES = ('best_at_k', 'best_at_k_rollouts')
+PER_PROBLEM_CURVES = ('best_at_k', 'best_at_k_rollouts', 'pass_at_k')
 PER_PROBLEM_KS = (10, 30)  # Of the preference families.
 HISTORY = ('generated_tokens_total', 'reward/scalar', 'success', 'reward/completion', 'diversity_l1',
            'diversity_l1_valid', 'entropy')
@@ -99,7 +99,7 @@ class Policy:
   def __init__(self, workdir: epath.Path, settings: dict):
     self.workdir, self.settings = workdir, settings
     self._run = config.call(make_run, settings, 'config')
-    self._task = tasks.make(**settings['task'])
+    self.task = tasks.make(**settings['task'])
     self.steps = sorted(int(path.name) for path in (workdir / 'checkpoints').iterdir() if path.name.isdigit())
     self._params = {}
 
@@ -126,7 +126,7 @@ class Policy:
     if changes.get('num_answers', 1) > 1:
       changes.setdefault('segments', 2)
     return config.call(sample_pool, dict(
-        task=self._task, model=make_model(self._task, self.settings['model']), params=self.params(step),
+        task=self.task, model=make_model(self.task, self.settings['model']), params=self.params(step),
         mesh=self._run.learner.mesh) | settings | changes, 'eval')
 
 

@@ -3,6 +3,7 @@
   kl0      KL 0, one learning rate for all: where the paper's claim is easiest to see
   paper    KL 1e-3, deviation and eps as in each method's paper or code
   tuned    for each method the learning rate, KL (and k) that its tuning runs chose; the checkpoint likewise
+  paid_N   the tuned settings, but the first N tests alone pay: a weak verifier; the last checkpoint
 
 Tuning runs read the split `tuning` and nothing else; all methods have equally many.
 """
@@ -19,9 +20,10 @@ ABLATIONS = {'maze_small': (
     'multi_rlvr_copies', 'vpo_subsets_k3', 'vpo_subsets_one_weighting', 'vpo_subsets_no_std')}
 CORE_METHODS = ('grpo', 'vpo', 'multi_rlvr')
 SUBSET_METHODS = ('max_at_k', 'vpo_subsets')
+WEAKLY_PAID = ('grpo', 'max_at_k', 'vpo', 'vpo_subsets')  # Compared under weak verifiers.
 TUNING_SEED = 99  # No final run has it.
 KL, KL_KIND, RATE = 'loss.kl_coef', 'loss.kl_kind', 'optimizer.learning_rate'
-K, COEFFICIENT = 'experience.advantage.k', 'experience.advantage.coefficient'
+K, COEFFICIENT, PAID = 'experience.advantage.k', 'experience.advantage.coefficient', 'task.rewarded'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Group:
     grid: tuning runs of most methods.
     subset_grid: as many tuning runs of the methods that have a k.
     further: methods that are compared beside `METHODS`, and as many tuning runs of each.
+    paid: numbers of tests that pay, of a task with tests, for the comparison of weak verifiers.
+    pass_at_k: whether an answer can solve a problem outright, so that pass@k is reported beside best@k.
   """
   name: str
   num_answers: int
@@ -44,6 +48,8 @@ class Group:
   grid: tuple[Mapping[str, float | str], ...]
   subset_grid: tuple[Mapping[str, float | str], ...]
   further: Mapping[str, tuple[Mapping[str, float | str], ...]] = dataclasses.field(default_factory=dict)
+  paid: tuple[int, ...] = ()
+  pass_at_k: bool = False
 
   def __post_init__(self):
     sizes = {method: len(self.grid_of(method)) for method in self.methods}
@@ -77,6 +83,10 @@ GROUPS = {group.name: group for group in (
     Group('maze_hard', num_answers=5, seeds=dict(tuned=3), warm_starts=1,
           grid=product(rate=(1e-4, 2.5e-4), kl=(0., .3)),
           subset_grid=product(rate=(2.5e-4,), kl=(0., .3), k=(8, 15))),
+    Group('programs', num_answers=3, seeds=dict(tuned=3), warm_starts=1,
+          grid=product(rate=(2.5e-4, 7e-4), kl=(0., .1)), subset_grid=product(rate=(7e-4,), kl=(0., .1), k=(8, 16)),
+          further={'diversity_bonus': product(rate=(7e-4,), kl=(0., .1), coefficient=(.1, .3))},
+          paid=(1, 2, 4), pass_at_k=True),
 )}
 
 
@@ -140,6 +150,13 @@ def tuning_jobs(group: Group) -> list[Job]:
   """The grid of every method: one warm start, one seed."""
   return [Job(group.name, 'tuning', method, 0, TUNING_SEED, overrides, split='tuning') for method in group.methods
           for overrides in group.grid_of(method)]
+
+
+def weak_jobs(group: Group, chosen: Mapping[str, Mapping[str, float]]) -> list[Job]:
+  """The runs under weak verifiers, at the settings that tuning chose with all tests."""
+  return [Job(group.name, f'paid_{number}', method, w, seed_of(w, i), dict(chosen[method]) | {PAID: number})
+          for i in range(group.seeds['tuned']) for w in range(group.warm_starts) for number in group.paid
+          for method in WEAKLY_PAID]
 
 
 def table_jobs(group: Group, setting: str, chosen: Mapping[str, Mapping[str, float]] | None = None,

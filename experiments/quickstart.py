@@ -78,8 +78,7 @@ def temperature_points(policy: Policy, step: int) -> list[list[float]]:
 
 def some_answers(policy: Policy, step: int) -> list[str | None]:
   """`SHOWN_ANSWERS` answers to tuning problem `PROBLEM`, from one rollout where the policy can."""
-  settings = policy.settings
-  task = tasks.make(**settings['task'])
+  settings, task = policy.settings, policy.task
   m = settings['experience']['num_answers']
   example = task.examples('tuning')[PROBLEM]
   loop = RolloutLoop(make_model(task, settings['model']), max_new_tokens=task.response_width(m), segments=1)

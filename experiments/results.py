@@ -67,6 +67,8 @@ def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
   for setting in group.seeds:
     ready = [method for method in group.methods if setting != 'tuned' or method in picked]
     planned[setting] = plans.table_jobs(group, setting, picked, methods=ready)
+    if setting == 'tuned' and set(plans.WEAKLY_PAID) <= set(picked):
+      planned['weak verifiers'] = plans.weak_jobs(group, picked)
     if setting == 'kl0':
       planned['ablations'] = plans.table_jobs(group, setting, methods=plans.ABLATIONS.get(group.name, ()))
     if len(ready) < len(group.methods):
@@ -92,6 +94,11 @@ and the other way round. Shifted mazes: items anywhere. Best T: by best@30 on th
 """
 
 
+WEAK_NOTES = """The tuned settings, but the first tests alone pay in training: 1, 2 or 4 of those shown in the prompt.
+Measured at the last checkpoint (the others: at the one that tuning chose), on the hidden tests as ever.
+"""
+
+
 def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str] = ()) -> str:
   """RESULTS.md; `figures` are the names of those beside it."""
   base = [r for r in results if r['setting'] == 'base']
@@ -111,15 +118,20 @@ def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str
     if not found:
       continue
     runs = [findings.as_run(result) for result in found]
-    parts.append(f'## {titles[setting]}\n\n' + tables.metric_tables(found, base))
+    parts.append(f'## {titles[setting]}\n\n' + tables.metric_tables(found, base, group.pass_at_k))
     parts.append(tables.two_by_two(found, group.num_answers))
     for baseline in ('grpo', 'max_at_k'):
       if len({run.method for run in runs}) > 1 and any(run.method == baseline for run in runs):
         parts.append(f'### Differences to {findings.LABELS[baseline]}\n\n' + tables.difference_table(runs, baseline))
     if len({run.method for run in runs}) > 1 and any(run.method == 'grpo' for run in runs):
       parts.append('### Gap to GRPO in best@k\n\n' + tables.gap_table(runs))
+      if group.pass_at_k:
+        parts.append('### Gap to GRPO in pass@k\n\n' + tables.gap_table(runs, curve='pass_at_k'))
+        parts.append('### What equal pass rates cost\n\n' + tables.economics_table(found, base))
     if setting == 'tuned':
       parts.append(f'### Decoding\n\n{DECODING_NOTES}\n{tables.decoding_table([*base, *found])}')
+  if any(r['setting'].startswith('paid_') for r in results):
+    parts.append('## Weak verifiers\n\n' + WEAK_NOTES + '\n' + tables.weak_table(results, group))
   tuning = [r for r in results if r['setting'] == 'tuning']
   if tuning:
     parts.append('## Tuning\n\n' + tables.tuning_table(results, group))

@@ -81,6 +81,8 @@ def whole(sweep: Sweep) -> None:
     sweep.do(f'Table {setting}', plans.table_jobs(group, setting, chosen))
   if plans.ABLATIONS.get(group.name):
     sweep.do('Ablations', plans.table_jobs(group, 'kl0', methods=plans.ABLATIONS[group.name]))
+  if group.paid:
+    sweep.do('Weak verifiers', plans.weak_jobs(group, chosen))
 
 
 def main() -> None:

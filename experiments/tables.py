@@ -10,7 +10,8 @@ from vpo_jax.evaluation import compare
 
 DIFFERENCES = {
     'best@1': 'best_at_k/1', 'best@3': 'best_at_k/3', 'best@10': 'best_at_k/10', 'best@30': 'best_at_k/30',
-    'best@512': 'best_at_k/512', 'lopsided, best of 30': 'preference/lopsided/30',
+    'best@512': 'best_at_k/512', 'pass@1': 'pass_at_k/1', 'pass@30': 'pass_at_k/30', 'pass@512': 'pass_at_k/512',
+    'lopsided, best of 30': 'preference/lopsided/30',
     'non-linear, best of 30': 'preference/nonlinear/30', 'Dirichlet(1), best of 30': 'preference/dirichlet_1/30',
     'hypervolume': 'hypervolume', 'diversity, successful': 'diversity_l1_valid'}
 
@@ -43,6 +44,12 @@ def _quality(runs: Sequence[Mapping]) -> dict[str, str]:
       'Dirichlet(1), seen': _cell([f['dirichlet_1'] for f in families]), 'hypervolume': of('hypervolume')}
 
 
+def _passes(runs: Sequence[Mapping]) -> dict[str, str]:
+  """Columns of how often one of k answers passes all tests."""
+  return {f'pass@{k}': _cell([run['metrics']['pass_at_k'][k] for run in runs])
+          for k in map(str, (1, 3, 10, 30, 100, 512)) if k in runs[0]['metrics']['pass_at_k']}
+
+
 def _spread_and_cost(runs: Sequence[Mapping]) -> dict[str, str]:
   """Columns of how answers differ, and of what training spent (means)."""
   of = lambda name, digits=3: _cell([run['metrics'][name] for run in runs], digits)
@@ -56,13 +63,13 @@ def _spread_and_cost(runs: Sequence[Mapping]) -> dict[str, str]:
       'answers': cost('answers'), 'CPU s': cost('cpu_seconds')}
 
 
-def metric_tables(results: Sequence[Mapping], base: Sequence[Mapping]) -> str:
-  """The methods of one setting, a row each, under the rows of the warm starts: quality, then spread and cost."""
+def metric_tables(results: Sequence[Mapping], base: Sequence[Mapping], pass_at_k: bool = False) -> str:
+  """The methods of one setting, a row each, under the rows of the warm starts: quality, pass@k, spread and cost."""
   groups = {f'Warm start, {m} a rollout': [run for run in base if run['num_answers'] == m]
             for m in sorted({run['num_answers'] for run in base})}
   groups |= {findings.LABELS[method]: runs for method, runs in findings.by_method(results).items()}
   tables = []
-  for columns in (_quality, _spread_and_cost):
+  for columns in (_quality, *([_passes] if pass_at_k else []), _spread_and_cost):
     rows = {label: columns(runs) for label, runs in groups.items()}
     heading = next(iter(rows.values()))
     tables.append(markdown(('method', *heading), [[label, *row.values()] for label, row in rows.items()]))
@@ -105,16 +112,61 @@ def two_by_two(results: Sequence[Mapping], m: int) -> str:
       [f'{m} answers a rollout', cell('set_max'), cell('vpo')]])
 
 
-def gap_table(runs: Sequence[compare.Run], baseline: str = 'grpo') -> str:
-  """The gap to `baseline` in best@k at every k, and its slope: the change of the gap when k grows tenfold."""
-  ks = sorted(int(name.split('/')[1]) for name in runs[0].values if name.startswith('best_at_k/'))
-  gaps = {k: {c.method: c for c in findings.differences(runs, f'best_at_k/{k}', baseline)} for k in ks}
+def gap_table(runs: Sequence[compare.Run], baseline: str = 'grpo', curve: str = 'best_at_k') -> str:
+  """The gap to `baseline` in a curve at every k, and its slope: the change of the gap when k grows tenfold."""
+  ks = sorted(int(name.split('/')[1]) for name in runs[0].values if name.startswith(f'{curve}/'))
+  gaps = {k: {c.method: c for c in findings.differences(runs, f'{curve}/{k}', baseline)} for k in ks}
   rows = []
   for method in gaps[ks[0]]:
     means = [gaps[k][method].difference for k in ks]
     rows.append([findings.LABELS[method], *(gap(gaps[k][method]) for k in ks),
                  f'{np.polyfit(np.log10(ks), means, 1)[0]:+.4f}' if len(ks) > 1 else '–'])
   return markdown((f'- {findings.LABELS[baseline]}', *(f'k = {k}' for k in ks), 'a tenfold k'), rows)
+
+
+def answers_to_reach(curve: Mapping[str, float], level: float) -> float | None:
+  """The k at which a pass@k `curve` reaches `level`, between its points by log k; None if it never does."""
+  ks = sorted(map(int, curve))
+  values = [curve[str(k)] for k in ks]
+  at = next((i for i, value in enumerate(values) if value >= level), None)
+  if not at:
+    return None if at is None else float(ks[0])
+  share = (level - values[at - 1]) / (values[at] - values[at - 1])
+  return float(ks[at - 1] * (ks[at] / ks[at - 1]) ** share)
+
+
+def economics_table(results: Sequence[Mapping], base: Sequence[Mapping], baseline: str = 'grpo') -> str:
+  """Answers, and generated tokens, that each method draws a problem to pass as many as the baseline with 10, 30, 100.
+
+  By the means over runs.
+  """
+  mean = lambda runs: {k: float(np.mean([run['metrics']['pass_at_k'][k] for run in runs]))
+                       for k in runs[0]['metrics']['pass_at_k']}
+  groups = {f'Warm start, {m} a rollout': [run for run in base if run['num_answers'] == m]
+            for m in sorted({run['num_answers'] for run in base})}
+  methods = findings.by_method(results)
+  groups |= {findings.LABELS[method]: runs for method, runs in methods.items()}
+  levels = {k: value for k, value in mean(methods[baseline]).items() if k in ('10', '30', '100')}
+  rows = []
+  for label, runs in groups.items():
+    pools = [run['metrics'] for run in runs]
+    tokens = np.mean([p['generated_tokens'] / (p['num_problems'] * p['num_candidates']) for p in pools])
+    reached = [answers_to_reach(mean(runs), level) for level in levels.values()]
+    rows.append([label, *('never' if k is None else f'{k:,.0f} ({k * tokens:,.0f})' for k in reached)])
+  return markdown(('answers (tokens) until', *(f'pass rate {level:.3f}' for level in levels.values())), rows)
+
+
+def weak_table(results: Sequence[Mapping], group: plans.Group) -> str:
+  """Pass@1 / pass@30 / pass@512 on the hidden tests by how many tests paid in training."""
+  rows = []
+  for method in plans.WEAKLY_PAID:
+    cells = []
+    for setting in (*(f'paid_{number}' for number in group.paid), 'tuned'):
+      runs = [run for run in results if run['method'] == method and run['setting'] == setting]
+      of = lambda k, runs=runs: np.mean([run['metrics']['pass_at_k'][k] for run in runs])
+      cells.append(' / '.join(f'{of(k):.3f}' for k in ('1', '30', '512')) if runs else '–')
+    rows.append([findings.LABELS[method], *cells])
+  return markdown(('pass@1 / @30 / @512', *(f'{number} paid' for number in group.paid), 'all paid'), rows)
 
 
 def decoding_table(results: Sequence[Mapping]) -> str:

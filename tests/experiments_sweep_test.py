@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from experiments import findings, plans, results, side_by_side, sweep
+from experiments import findings, plans, results, side_by_side, sweep, tables
 from experiments import job as jobs
 from vpo_jax import config
 from vpo_jax.evaluation.pool import Pool
@@ -23,16 +23,17 @@ def test_tuning_is_fair_and_apart_from_the_tables(group):
   assert {job.split for job in tuning} == {'tuning'}
   assert {sum(job.method == method for job in tuning) for method in group.methods} == {len(group.grid)}
   chosen = {job.method: job.overrides for job in tuning}
-  tables = [job for setting in group.seeds for job in plans.table_jobs(group, setting, chosen)]
-  assert len(tables) == sum(group.seeds.values()) * len(group.methods) * group.warm_starts
-  assert plans.TUNING_SEED not in {job.seed for job in tables}
-  names = [job.name for job in [*tuning, *tables, *plans.base_jobs(group)]]
+  planned = [job for setting in group.seeds for job in plans.table_jobs(group, setting, chosen)]
+  weak = plans.weak_jobs(group, chosen) if group.paid else []
+  assert len(planned) == sum(group.seeds.values()) * len(group.methods) * group.warm_starts
+  assert plans.TUNING_SEED not in {job.seed for job in [*planned, *weak]}
+  names = [job.name for job in [*tuning, *planned, *weak, *plans.base_jobs(group)]]
   assert len(set(names)) == len(names)
 
 
 def test_runs_differ_in_workdir_exactly_if_they_train_differently():
-  tables = [job for setting in ('kl0', 'paper') for job in plans.table_jobs(SMALL, setting)]
-  assert len({job.workdir for job in tables}) == len(tables)
+  planned = [job for setting in ('kl0', 'paper') for job in plans.table_jobs(SMALL, setting)]
+  assert len({job.workdir for job in planned}) == len(planned)
   chosen = {method: {plans.RATE: 7e-4, plans.KL: 0.} for method in plans.METHODS}
   alike = {job.workdir for job in plans.table_jobs(SMALL, 'tuned', chosen)}
   assert {job.workdir for job in plans.table_jobs(SMALL, 'kl0')} < alike
@@ -53,6 +54,26 @@ def test_every_override_is_a_field_of_its_config(group):
     assert loaded.loss.kl_coef == job.overrides[plans.KL]
 
 
+def test_weak_verifiers_change_what_pays_and_nothing_else():
+  group = plans.GROUPS['programs']
+  chosen = {job.method: job.overrides for job in plans.tuning_jobs(group)}
+  weak = plans.weak_jobs(group, chosen)
+  assert len(weak) == len(group.paid) * len(plans.WEAKLY_PAID) * group.seeds['tuned']
+  for job in weak:
+    assert {name: job.overrides[name] for name in chosen[job.method]} == chosen[job.method]
+    loaded = config.load(f'experiments/programs/{job.method}.py',
+                         [f'--config.{name}={value}' for name, value in job.overrides.items()])
+    assert job.setting == f'paid_{loaded.task.rewarded}'
+
+
+def test_answers_to_reach_a_pass_rate():
+  curve = {'1': .1, '10': .2, '100': .6}
+  reach = lambda level: tables.answers_to_reach(curve, level)
+  # Halfway between .2 and .6 lies, in log k, halfway between 10 and 100.
+  np.testing.assert_allclose([reach(.05), reach(.2), reach(.4), reach(.6)], [1, 10, 10**1.5, 100])
+  assert reach(.61) is None
+
+
 def test_groups_with_unequal_tuning_are_refused():
   with pytest.raises(ValueError, match='one tuning budget'):
     plans.Group('x', 3, dict(tuned=1), 1, plans.product(kl=(0., .1)), plans.product(kl=(0., .1), k=(2, 3)))
@@ -66,7 +87,7 @@ def test_values_of_problems_survive_as_text(values):
 
 def test_which_values_are_kept():
   assert jobs.kept('best_at_k/30') and jobs.kept('hypervolume') and jobs.kept('expected_best/minimum/30')
-  assert not jobs.kept('pass_at_k/30') and not jobs.kept('expected_best/minimum/3')
+  assert not jobs.kept('pass_at_k_rollouts/30') and not jobs.kept('expected_best/minimum/3')
 
 
 class FakePolicy:

@@ -9,4 +9,4 @@ from experiments.programs.base import method_config
 
 
 def get_config():
-  return method_config(num_answers=1, advantage=dict(name='diversity_bonus'))
+  return method_config(num_answers=1, advantage=dict(name='diversity_bonus', coefficient=.3, normalize='std'))
