@@ -17,7 +17,7 @@ from vpo_jax import advantages
 METHODS = ('grpo', 'random_weights', 'max_at_k', 'multi_rlvr', 'set_max', 'vpo', 'vpo_subsets')
 # Compared in the table kl0 only: variants of a method that take one of its parts away, or pay otherwise.
 ABLATIONS = {'maze_small': (
-    'multi_rlvr_copies', 'vpo_subsets_k3', 'vpo_subsets_one_weighting', 'vpo_subsets_no_std')}
+    'multi_rlvr_copies', 'vpo_lattice', 'vpo_subsets_k3', 'vpo_subsets_one_weighting', 'vpo_subsets_no_std')}
 CORE_METHODS = ('grpo', 'vpo', 'multi_rlvr')
 SUBSET_METHODS = ('max_at_k', 'vpo_subsets')
 WEAKLY_PAID = ('grpo', 'max_at_k', 'vpo', 'vpo_subsets')  # Compared under weak verifiers.

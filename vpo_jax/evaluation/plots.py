@@ -23,6 +23,7 @@ _BLACK, _ORANGE, _SKY, _GREEN, _BLUE, _RED, _PURPLE = (
 _GREY, _DARK = '#B3B3B3', '#555555'
 STYLES = {  # method: label, colour, line
     'vpo': ('VPO', _BLUE, '-'),
+    'vpo_lattice': ('VPO, lattice', _BLUE, ':'),
     'vpo_subsets': ('VPO over subsets', _SKY, '-'),
     'vpo_subsets_k3': ('VPO over 3-subsets', _SKY, ':'),
     'vpo_subsets_one_weighting': ('VPO over subsets, K = 1', _SKY, '-.'),
