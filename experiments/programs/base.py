@@ -12,7 +12,7 @@ def shared_config():
   """The fields that all runs have, warm start and methods alike."""
   c = small.shared_config()
   c.task = dict(  # Seed 0 drew the problems of trials.
-      name='programs', min_words=2, max_words=5, noise=.3, rewarded=12, seed=1)
+      name='programs', min_words=2, max_words=5, noise=.15, rewarded=12, seed=1)
   c.model = dict(  # 660 k parameters.
       d_model=128, num_layers=3, num_heads=4, num_kv_heads=4, head_dim=32, d_ff=384)
   return c
