@@ -9,12 +9,14 @@ Writes results.json (every seed) and RESULTS.md (made from it) beside this file.
 import argparse
 import importlib
 import json
-import pathlib
 import time
 
 import numpy as np
+from etils import epath
 
-FOLDER = pathlib.Path(__file__).parent
+from vpo_jax.evaluation import atomic
+
+FOLDER = epath.Path(__file__).parent
 QUESTIONS = (
     'three_answers', 'deceptive_valley', 'hidden_context', 'rare_behaviour', 'two_rewards', 'collinearity', 'subsets')
 
@@ -87,8 +89,8 @@ def main():
     values = next(iter(next(iter(next(iter(tables.values())).values())).values()))
     results[name] = {'seeds': len(values), 'cpu_seconds': round(seconds, 1), 'tables': tables}
     print(f'{name}: {seconds:.0f} CPU seconds', flush=True)
-    path.write_text(json.dumps(results, allow_nan=False) + '\n')
-    (FOLDER / 'RESULTS.md').write_text(page(results))
+    atomic.write_atomically(path, (json.dumps(results, allow_nan=False) + '\n').encode())
+    atomic.write_atomically(FOLDER / 'RESULTS.md', page(results).encode())
   print(f'Tables are in {FOLDER / "RESULTS.md"}.')
 
 
