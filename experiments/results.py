@@ -90,7 +90,8 @@ position of the answer that is best by it.
 """
 OVERVIEW = ('warm_start', 'grpo', 'multi_rlvr', 'max_at_k', 'vpo', 'vpo_subsets')
 DECODING_NOTES = """Small pools: 30 answers, 128 problems. Other prompt: one answer for the methods trained on several,
-and the other way round. Shifted mazes: items anywhere. Best T: by best@30 on the tuning split.
+and the other way round. Shifted: mazes with items anywhere, programs with larger inputs. Best T: by best@30 on the
+tuning split.
 """
 
 

@@ -191,7 +191,7 @@ def decoding_table(results: Sequence[Mapping]) -> str:
     cells[-1] += f' (T {best:g})'
     rows.append([f'{findings.LABELS[method]}, {m} a rollout', *cells])
   return markdown(('best@1 / best@30', 'greedy', *(f'T {t:g}' for t in jobs.TEMPERATURES), 'top-p 0.95', 'min-p 0.05',
-                   'other prompt', 'shifted mazes', 'best T'), rows)
+                   'other prompt', 'shifted', 'best T'), rows)
 
 
 def at(run: Mapping, split: str, num_answers: int, **how) -> dict[str, float]:

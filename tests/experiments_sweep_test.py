@@ -9,9 +9,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from experiments import findings, plans, results, side_by_side, sweep, tables
+from experiments import findings, plans, results, side_by_side, sweep, tables, vectors_and_scalars
 from experiments import job as jobs
 from vpo_jax import config
+from vpo_jax.evaluation import compare
 from vpo_jax.evaluation.pool import Pool
 
 SMALL = plans.GROUPS['maze_small']
@@ -239,3 +240,16 @@ def test_done_runs_are_skipped(tmp_path, monkeypatch, capsys):
   monkeypatch.setattr(side_by_side, 'run', lambda *_, **__: pytest.fail('nothing was missing'))
   sweep.Sweep(SMALL, tmp_path / 'work', tmp_path, []).do('Core', sweep.core_jobs(SMALL))
   assert '18 of them already' in capsys.readouterr().out
+
+
+def test_a_vector_method_is_set_against_the_scalar_method_that_is_best_at_that_k():
+  found = {'grpo': (.5, .6), 'max_at_k': (.4, .7), 'random_weights': (.9, .9), 'vpo': (.55, .68)}
+  runs = [compare.Run(f'{method}_{seed}', method, 'same', seed, np.ones(4), {
+              'best_at_k/1': np.full(4, at_1), 'best_at_k/30': np.full(4, at_30)})
+          for method, (at_1, at_30) in found.items() for seed in range(3)]
+  leads = [vectors_and_scalars.lead(runs, f'best_at_k/{k}', 'vpo') for k in (1, 30)]
+  assert [c.baseline for c in leads] == ['grpo', 'max_at_k']
+  np.testing.assert_allclose([c.difference for c in leads], [.05, -.02], atol=1e-9)
+  page = vectors_and_scalars.page({'maze_small, best@k': {
+      f'k = {k}': dict.fromkeys(vectors_and_scalars.VECTORS, c) for k, c in zip((1, 30), leads, strict=True)}})
+  assert '| k = 1 | +0.050 [+0.050, +0.050] to GRPO |' in page and '-0.020 [-0.020, -0.020] to Max@K' in page

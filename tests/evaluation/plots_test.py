@@ -22,6 +22,16 @@ def test_panels_share_the_scale_of_the_trained_methods_and_name_a_line_once():
   assert names == ['Warm start', 'VPO', 'Best possible', 'GRPO']
 
 
+def test_gaps_are_lines_about_zero_in_the_band_of_their_interval():
+  figure = plots.gaps({'a': {'vpo': {1: (.1, .0, .3), 30: (-.1, -.2, .1)}}, 'b': {'vpo': {1: (.5, .4, .6)}}})
+  zero, line = figure.axes[0].get_lines()
+  np.testing.assert_array_equal(zero.get_ydata(), 0)
+  np.testing.assert_allclose(line.get_xydata(), [[1, .1], [30, -.1]])
+  band, = figure.axes[0].collections
+  np.testing.assert_allclose(sorted(set(band.get_paths()[0].vertices[:, 1].round(6))), [-.2, 0, .1, .3])
+  assert [ax.get_title() for ax in figure.axes] == ['a', 'b'] and len(figure.legends[0].get_texts()) == 1
+
+
 def test_seeds_become_a_mean_in_a_band_from_lowest_to_highest():
   figure = plots.best_at_k({'vpo': [{1: .2, 3: .6}, {1: .4, 3: .6}], 'grpo': [{1: .5, 3: .5}]}, oracle=.75)
   drawn = lines(figure)

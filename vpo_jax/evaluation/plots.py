@@ -122,6 +122,31 @@ def best_at_k_panels(panels: Mapping[str, Mapping[str, Sequence[Mapping[int, flo
   return figure
 
 
+def gaps(panels: Mapping[str, Mapping[str, Mapping[int, Sequence[float]]]]) -> Figure:
+  """How far methods are ahead of others at every k, a panel a title, each on its own scale.
+
+  Args:
+    panels: title to method to k to (difference, low, high).
+  """
+  figure, axes = _figure(1 + 3.2 * len(panels), 3.4, len(panels))
+  for ax, (title, methods) in zip(axes, panels.items(), strict=True):
+    ax.axhline(0, color=_DARK, linewidth=.8)
+    for method, by_k in methods.items():
+      label, colour, line = style(method)
+      ks = sorted(by_k)
+      means, low, high = np.array([by_k[k] for k in ks]).T
+      ax.plot(ks, means, color=colour, linestyle=line, marker='o', markersize=4, label=label)
+      ax.fill_between(ks, low, high, color=colour, alpha=.2, linewidth=0)
+    ticks = sorted({k for by_k in methods.values() for k in by_k})[::2]
+    ax.set_xscale('log')
+    ax.set_xticks(ticks, [str(k) for k in ticks])
+    ax.minorticks_off()
+    ax.set(xlabel='k, answers tried', title=title)
+  axes[0].set_ylabel('ahead of the best scalar method by')
+  _legend(figure)
+  return figure
+
+
 def temperatures(points: Mapping[str, Mapping[float, Sequence[tuple[float, float]]]]) -> Figure:
   """Best@1 against best@30 along the sampling temperature, one line a method, a cross as wide as its seeds a point.
 
