@@ -19,12 +19,12 @@ def shared_config():
 
 
 def method_config(*, num_answers: int, advantage: dict):
-  """A reinforcement run: 20 prompts × 36 answers a step, 0.6 M generated tokens from the warm start."""
+  """A reinforcement run: 20 prompts × 36 answers a step, 0.3 M generated tokens from the warm start."""
   c = small.method_config(num_answers=num_answers, advantage=advantage)
   shared = shared_config()
   c.task, c.model = shared.task, shared.model
   c.init_from = 'runs/programs/warm_start'
-  c.token_budget = 600_000
+  c.token_budget = 300_000
   c.experience.prompts = 20
   c.experience.max_new_tokens = 9 * num_answers
   return c

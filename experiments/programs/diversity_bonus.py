@@ -2,7 +2,7 @@ r"""GRPO with a bonus for answers whose program is rare in the group.
 
   python -m vpo_jax.train --config experiments/programs/diversity_bonus.py --workdir runs/programs/diversity_bonus
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 2 CPU minutes.
 """
 
 from experiments.programs.base import method_config

@@ -2,7 +2,7 @@ r"""Max@K on single answers: credit for being the best of 8 by the share of test
 
   python -m vpo_jax.train --config experiments/programs/max_at_k.py --workdir runs/programs/max_at_k
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 2 CPU minutes.
 """
 
 from experiments.programs.base import method_config

@@ -2,7 +2,7 @@ r"""VPO: three answers a rollout, the best one under each of 100 random weightin
 
   python -m vpo_jax.train --config experiments/programs/vpo.py --workdir runs/programs/vpo
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 2 CPU minutes.
 """
 
 from experiments.programs.base import NUM_ANSWERS, method_config

@@ -2,7 +2,7 @@ r"""VPO's set reward over all 8-subsets of 36 independent answers.
 
   python -m vpo_jax.train --config experiments/programs/vpo_subsets.py --workdir runs/programs/vpo_subsets
 
-Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 4 CPU minutes.
+Needs the warm start (`warm_start.py`) or another with --config.init_from=WORKDIR. About 2 CPU minutes.
 """
 
 from experiments.programs.base import method_config
