@@ -39,6 +39,17 @@ class LatticeTest(parameterized.TestCase):
   def test_two_dimensions_are_fibonacci_lattices(self, num_points, best):
     np.testing.assert_array_equal(low_discrepancy.lattice_generator(num_points, 2), [1, best])
 
+  def test_every_component_has_the_least_worst_case_error(self):
+    # Of K = 64 points, given the components before it; the kernel by its Fourier series, Σ_{h ≠ 0} e^{2πihx} / h².
+    h = np.arange(1, 10_000)
+    kernel = np.array([2 * np.sum(np.cos(2 * np.pi * h * k / 64) / h**2) for k in range(64)])
+    product = np.ones(64)
+    for j, z in enumerate(low_discrepancy.lattice_generator(64, 5)):
+      factors = lambda z, j=j: 1 + .1 * .9**j * kernel[z * np.arange(64) % 64]
+      least = min(np.mean(product * factors(other)) for other in range(1, 64, 2))
+      np.testing.assert_allclose(np.mean(product * factors(z)), least, rtol=1e-5)
+      product *= factors(z)
+
   def test_many_points_have_no_regular_generator(self):
     generator = low_discrepancy.lattice_generator(2**14, 4)
     self.assertLen({int(z) % 256 for z in generator}, 4)  # Equal remainders: 64 points in a row on lines.
