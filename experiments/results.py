@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from etils import epath
 
 from experiments import findings, plans, tables
@@ -59,6 +60,20 @@ def first_paragraphs(by_setting: Mapping[str, Sequence[Mapping]]) -> str:
   return '\n\n'.join(paragraphs) or 'No comparison is complete yet.'
 
 
+def against_the_start(runs: Sequence[Mapping], base: Sequence[Mapping]) -> str:
+  """What the warm start's best@30 is, and which methods end above it, each in its number of answers a rollout."""
+  best = lambda results: float(np.mean([result['metrics']['best_at_k']['30'] for result in results]))
+  starts = {n: best([r for r in base if r['num_answers'] == n]) for n in sorted({r['num_answers'] for r in base})}
+  methods = {method: found for method, found in findings.by_method(runs).items() if found[0]['num_answers'] in starts}
+  if not methods:
+    return ''
+  above = [findings.LABELS[method] for method, found in methods.items()
+           if best(found) > starts[found[0]['num_answers']]]
+  of = ', '.join(f'{value:.3f} ({n} a rollout)' for n, value in starts.items())
+  who = 'all' if len(above) == len(methods) else ', '.join(above) or 'none'
+  return f'Best@30 of the warm start is {of}. Above it, of {len(methods)} methods tuned from it: {who}.'
+
+
 def missing(results: Sequence[Mapping], group: plans.Group) -> list[str]:
   """What the plan asks for and is not there, a line a table."""
   names, lines = {result['name'] for result in results}, []
@@ -105,6 +120,8 @@ def report(results: Sequence[Mapping], group: plans.Group, figures: Sequence[str
   base = [r for r in results if r['setting'] == 'base']
   by_setting = {s: [r for r in results if r['setting'] == s] for s in group.seeds}
   parts = [f'# Results on `{group.name}`\n', first_paragraphs(by_setting) + '\n']
+  start = against_the_start(by_setting.get('tuned', ()), base)
+  parts += [f'{start}\n'] if start else []
   parts.append(NOTES)
   lines = missing(results, group)
   if lines:

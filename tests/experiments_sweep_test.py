@@ -214,6 +214,18 @@ def test_a_partial_report_says_what_is_missing_and_a_loss_is_written_as_one(tmp_
   assert {path.name for path in written[2:]} == {'best_at_k_kl0.png', 'diversity_kl0.png'}
 
 
+def test_methods_below_their_warm_start_are_told_apart():
+  made = lambda method, best, n, setting='tuned': made_result(method, best, setting=setting) | {'num_answers': n}
+  base = [made('warm_start', .5, 1, 'base'), made('warm_start', .3, 3, 'base')]
+  runs = [made('grpo', .4, 1), made('vpo', .4, 3)]
+  assert results.against_the_start(runs, base) == (
+      'Best@30 of the warm start is 0.500 (1 a rollout), 0.300 (3 a rollout). Above it, of 2 methods tuned '
+      'from it: VPO.')
+  assert 'it: all.' in results.against_the_start(runs[1:], base)
+  assert 'it: none.' in results.against_the_start(runs[:1], base)
+  assert not results.against_the_start(runs, [])
+
+
 def test_an_empty_report_is_one_too(tmp_path):
   (tmp_path / 'runs').mkdir()
   assert 'No comparison is complete yet.' in results.write(SMALL, tmp_path / 'runs', tmp_path)[1].read_text()
