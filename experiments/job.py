@@ -10,6 +10,7 @@ import base64
 import dataclasses
 import json
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from etils import epath
@@ -163,15 +164,20 @@ def decodings(policy: Policy, step: int, split: str, num_answers: int, m: int) -
           decoding_row(crossed, split=split, num_answers=other, temperature=1.)]
 
 
-def run(job: plans.Job, runs: epath.PathLike, results: epath.PathLike | None, overrides: list[str]) -> dict | None:
-  """Trains and measures `job`; returns what it writes to `results`/<name>.json. Without `results` it only trains."""
-  runs = epath.Path(runs)
-  workdir = runs / job.workdir
+def load_config(job: plans.Job, runs: epath.Path, overrides: Sequence[str] = ()):
+  """The config of a job's training, all of whose workdirs lie in `runs`."""
   arguments = [f'--config.seed={job.seed}', '--config.checkpoints.keep=20']
   if job.method != 'warm_start':
     arguments.append(f'--config.init_from={runs / f"warm_start_{job.warm_start}"}')
   arguments += [f'--config.{name}={value}' for name, value in job.overrides.items()]
-  settings = config.load(f'experiments/{job.group}/{job.method}.py', [*arguments, *overrides])
+  return config.load(f'experiments/{job.group}/{job.method}.py', [*arguments, *overrides])
+
+
+def run(job: plans.Job, runs: epath.PathLike, results: epath.PathLike | None, overrides: list[str]) -> dict | None:
+  """Trains and measures `job`; returns what it writes to `results`/<name>.json. Without `results` it only trains."""
+  runs = epath.Path(runs)
+  workdir = runs / job.workdir
+  settings = load_config(job, runs, overrides)
   train(workdir, settings)
   if results is None:
     (workdir / 'trained').touch()

@@ -34,15 +34,24 @@ class Sweep:
     print(f'{title}: {len(jobs)} runs, {len(jobs) - len(missing)} of them already in {self.found}.', flush=True)
     if not missing:
       return
-    starts = {job.warm_start: plans.Job(self.group.name, 'start', 'warm_start', job.warm_start, job.warm_start)
-              for job in missing if not (self.runs / f'warm_start_{job.warm_start}' / 'trained').exists()}
-    self._run([starts[w] for w in sorted(starts)], train_only=True)
+    self._train(self._starts(missing))
     # Jobs that share a training never run at the same time: the first trains, the others find it done.
     rounds = collections.defaultdict(list)
     for job in missing:
       rounds[sum(other.workdir == job.workdir for other in missing[:missing.index(job)])].append(job)
     for _, part in sorted(rounds.items()):
       self._run(part)
+
+  def train(self, jobs: list[plans.Job]) -> None:
+    """Trains what `jobs` measure, where it is not there, the warm starts first; exits if a run fails."""
+    self._train(self._starts(jobs))
+    self._train(jobs)
+
+  def _starts(self, jobs: list[plans.Job]) -> list[plans.Job]:
+    return [plans.Job(self.group.name, 'start', 'warm_start', w, w) for w in sorted({job.warm_start for job in jobs})]
+
+  def _train(self, jobs: list[plans.Job]) -> None:
+    self._run([job for job in jobs if not (self.runs / job.workdir / 'trained').exists()], train_only=True)
 
   def _run(self, jobs: list[plans.Job], train_only: bool = False) -> None:
     results_argument = [] if train_only else [f'--results={self.found}']

@@ -254,6 +254,18 @@ def test_done_runs_are_skipped(tmp_path, monkeypatch, capsys):
   assert '18 of them already' in capsys.readouterr().out
 
 
+def test_policies_are_trained_after_their_warm_start_and_once(tmp_path, monkeypatch):
+  ran = []
+  monkeypatch.setattr(side_by_side, 'slots', lambda: 1)
+  monkeypatch.setattr(side_by_side, 'run', lambda commands, **_: ran.extend(commands) or [])
+  jobs = sweep.core_jobs(SMALL)[:2]
+  done = tmp_path / jobs[1].workdir / 'trained'
+  done.parent.mkdir()
+  done.touch()
+  sweep.Sweep(SMALL, tmp_path, tmp_path, []).train(jobs)
+  assert ran == ['start_warm_start_w0_s0', jobs[0].name]
+
+
 def test_a_vector_method_is_set_against_the_scalar_method_that_is_best_at_that_k():
   found = {'grpo': (.5, .6), 'max_at_k': (.4, .7), 'random_weights': (.9, .9), 'vpo': (.55, .68)}
   runs = [compare.Run(f'{method}_{seed}', method, 'same', seed, np.ones(4), {

@@ -7,7 +7,9 @@ samples. A chain has one problem, one policy and one seed. In each of 200 iterat
 1/4 of a fresh rollout, else of one that begins with the first words of a parent, cut at random, and goes on as the
 policy likes. The parent is the best by the visible tests of 3 programs scored so far, each distinct structure once. The
 answers of a rollout of m are scored in m consecutive iterations; only the first of them has the parent's words. Hidden
-tests judge, and the search never sees them. Writes EVOLUTION.md, evolution.json and figures/evolution.png.
+tests judge, and the search never sees them.
+
+Policies that are not in --runs are trained first. Writes EVOLUTION.md, evolution.json and figures/evolution.png.
 """
 
 import argparse
@@ -19,7 +21,8 @@ import numpy as np
 from etils import epath
 
 from experiments import findings, plans
-from experiments.job import Policy
+from experiments.job import Policy, load_config
+from experiments.sweep import Sweep
 from vpo_jax import config
 from vpo_jax.evaluation import atomic, bootstrap, plots
 from vpo_jax.evaluation.pool import Pool
@@ -114,7 +117,7 @@ def curves_of(chains: Sequence[Chain], num_problems: int) -> dict[str, list[list
 
 def page(found: dict) -> str:
   """EVOLUTION.md."""
-  lines = ['# Evolution on programs', '', __doc__.split('\n\n', 2)[2].strip(), '',
+  lines = ['# Evolution on programs', '', __doc__.split('\n\n')[2], '',
            f'{found["problems"]} hard problems of {found["tried"]} test problems, {found["seeds"]} seeds; in brackets '
            '95 % intervals over problems. They were chosen because all policies failed at them, so this says nothing '
            'about other problems.', '']
@@ -134,18 +137,20 @@ def main() -> None:
   parser = argparse.ArgumentParser(prog='python -m experiments.programs.evolution', description=__doc__.splitlines()[0])
   parser.add_argument('--runs', default='runs/programs/sweep', help='folder of the trainings of the sweep')
   arguments = parser.parse_args()
-  group, folder = plans.GROUPS['programs'], epath.Path('experiments/programs')
+  group, folder, trainings = plans.GROUPS['programs'], epath.Path('experiments/programs'), epath.Path(arguments.runs)
   results = findings.read(folder / 'runs')
   jobs = plans.table_jobs(group, 'tuned', findings.chosen(results, group))
   first = {job.method: job for job in jobs if (job.warm_start, job.seed) == (0, 0)}
   pools = [Pool.load(folder / 'runs' / f'{job.name}.npz') for job in first.values()]
   hard = hard_problems(pools)[:MOST_PROBLEMS]
+  Sweep(group, trainings, folder / 'runs', []).train([first[method] for method in METHODS])
   found = {'problems': len(hard), 'tried': len(pools[0].rewards), 'seeds': SEEDS, 'curves': {}}
   for method in METHODS:
     job = first[method]
-    settings = config.plain(config.load(f'experiments/programs/{method}.py'))
-    policy = Policy(epath.Path(arguments.runs) / job.workdir, settings)
-    step, = (result['step'] for result in results if result['name'] == job.name)
+    settings = config.plain(load_config(job, trainings))
+    policy = Policy(trainings / job.workdir, settings)
+    measured, = (result['step'] for result in results if result['name'] == job.name)
+    step = min(policy.steps, key=lambda step, to=measured: abs(step - to))  # The last one varies with the machine.
     m = settings['experience']['num_answers']
     task = policy.task
     problems = [task.examples('test')[int(i)] for i in hard]
