@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vpo_jax import advantages
+from vpo_jax.advantages import multi_rlvr
 
 compute = jax.jit(
     functools.partial(advantages.compute, 'multi_rlvr'), static_argnames=(
@@ -26,6 +27,8 @@ def test_answers_not_given_add_nothing():
   mask = np.array([[[False, True, True], [True, False, True], [False, False, False]]])
   # The masked copy doesn't take the other's share.
   np.testing.assert_allclose(raw(REWARDS, answer_ids=IDS, answer_mask=mask).values[0], [1.4, 1.4, 0], rtol=1e-6)
+  np.testing.assert_array_equal(
+      multi_rlvr.distinct_shares(mask[0], IDS[0]), [[0, 1, 1], [1, 0, 1], [0, 0, 0]])
 
 
 def test_one_answer_is_grpo():

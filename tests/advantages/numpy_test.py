@@ -130,6 +130,8 @@ def test_a_kernel_with_a_seed_of_its_own_gets_it():
     ('grpo', dict(rollout_mask=[[True]]), r'rollout_mask has shape \(1, 1\); it must be \(1, 2\)'),
     ('grpo', dict(rollout_mask=np.array([['yes', 'no']])), 'rollout_mask has dtype <U3; it must hold real numbers'),
     ('multi_rlvr', dict(answer_ids=[[[0, 2**40], [0, 1]]]), r'answer_ids spans \[0, 1099511627776\]'),
+    ('multi_rlvr', dict(answer_ids=[[[0, 2**31], [0, 1]]]), 'answer_ids spans'),
+    ('multi_rlvr', dict(answer_ids=[[[0, -2**31 - 1], [0, 1]]]), 'answer_ids spans'),
     ('multi_rlvr', dict(answer_ids=np.array([[[0, 2**63], [0, 1]]], np.uint64)), 'integers must fit 32 bits'),
     ('multi_rlvr', dict(answer_ids=Foreign([[[0, -2**40], [0, 1]]])), 'answer_ids spans'),
     ('vpo', dict(seed=-1), r'seed=-1 must be a whole number in \[0, 2\^32\)'),

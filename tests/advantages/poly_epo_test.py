@@ -94,6 +94,8 @@ class PolyEpoTest(parameterized.TestCase):
       np.testing.assert_array_equal(values[1], 0)  # One set.
       assert np.abs(values[2]).max() > .01
       np.testing.assert_allclose(metrics['groups_without_sets'], 1 / 3, rtol=1e-6)
+    _, metrics = compute(rewards[1:2], rollout_mask=mask[1:2], clusters=clusters[1:2], n=2)
+    assert metrics['groups_without_sets'] == 1
 
   def test_a_score_of_ones_own(self):
     best_that_counts = lambda rewards, clusters, junk: jnp.where(junk, 0, rewards).max()
