@@ -70,6 +70,12 @@ class VpoTest(parameterized.TestCase):
                         baseline='none').values, atol=1e-3)
     self.assertGreater(metrics['pool_best'], values.max(axis=1).mean())
 
+  def test_exact_with_a_pool_that_has_no_closed_form(self):
+    rewards = np.eye(4).reshape(1, 2, 2, 4)
+    values, metrics = compute('vpo', rewards, weight_sampler='exact', normalize='none', baseline='none')
+    np.testing.assert_allclose(values, [[3 / 8, 3 / 8]], rtol=1e-6)  # The larger of 2 weights of 4, (1 + 1/2)/4.
+    np.testing.assert_allclose(metrics['pool_best'], 25 / 48, rtol=.02)  # Of 4, (1 + 1/2 + 1/3 + 1/4)/4.
+
   def test_exact_without_closed_form_under_another_alpha_but_one_answer(self):
     rewards = np.random.default_rng(5).random((2, 5, 1, 4))
     np.testing.assert_allclose(
