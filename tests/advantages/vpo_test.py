@@ -76,6 +76,12 @@ class VpoTest(parameterized.TestCase):
     np.testing.assert_allclose(values, [[3 / 8, 3 / 8]], rtol=1e-6)  # The larger of 2 weights of 4, (1 + 1/2)/4.
     np.testing.assert_allclose(metrics['pool_best'], 25 / 48, rtol=.02)  # Of 4, (1 + 1/2 + 1/3 + 1/4)/4.
 
+  def test_padding_is_not_in_the_exact_pool(self):
+    rewards = np.array([[[[-1, -2]], [[-3, -1]], [[5, 5]]]], np.float32)
+    _, metrics = compute('vpo', rewards, weight_sampler='exact', rollout_mask=np.array([[True, True, False]]))
+    # E max(w - 2, -1 - 2w), which meet at 1/3: -(1/3 + 1/9) - (4/3 - 4/9).
+    np.testing.assert_allclose(metrics['pool_best'], -4 / 3, rtol=1e-6)
+
   def test_exact_without_closed_form_under_another_alpha_but_one_answer(self):
     rewards = np.random.default_rng(5).random((2, 5, 1, 4))
     np.testing.assert_allclose(
