@@ -66,6 +66,10 @@ class VpoSubsetsTest(parameterized.TestCase):
     values, metrics = compute('vpo_subsets', rewards, jax.random.key(0), k=2)
     self.assertLess(np.abs(values).max(), 1.12)
     self.assertEqual((metrics['flat_groups'], metrics['near_flat_groups']), (0, 1))
+    two = np.concatenate([rewards, rewards])  # One rollout of the first is padding, all of the second.
+    mask = np.array([[True] * 5 + [False], [False] * 6])
+    _, metrics = compute('vpo_subsets', two, jax.random.key(0), k=2, rollout_mask=mask)
+    self.assertEqual(metrics['near_flat_groups'], 1)
 
   def test_a_bonus_on_one_component_cancels(self):
     rewards = np.random.default_rng(2).random((1, 6, 2, 3))
