@@ -118,9 +118,9 @@ def curves_of(chains: Sequence[Chain], num_problems: int) -> dict[str, list[list
 def page(found: dict) -> str:
   """EVOLUTION.md."""
   lines = ['# Evolution on programs', '', __doc__.split('\n\n')[2], '',
-           f'{found["problems"]} hard problems of {found["tried"]} test problems, {found["seeds"]} seeds; in brackets '
-           '95 % intervals over problems. They were chosen because all policies failed at them, so this says nothing '
-           'about other problems.', '']
+           f'{found["problems"]} hard problems of {found["tried"]} test problems, {found["seeds"]} seeds, one policy a '
+           'method; in brackets 95 % intervals over problems. They were chosen because all policies failed at them, so '
+           'this says nothing about other problems.', '']
   for measure, title in (('solved', 'Share of problems solved by the number of programs scored'),
                          ('best', 'Mean best share of hidden tests passed')):
     lines += [f'## {title}', '', '| | ' + ' | '.join(map(str, SHOWN)) + ' |', '|---' + '|---:' * len(SHOWN) + '|']
