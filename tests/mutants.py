@@ -56,9 +56,10 @@ EQUIVALENT = {
     ('advantages/set_max.py', 'scores[:, 1]'): CLAMPED,
     ('advantages/stick_breaking.py', 'LOGIT_NODES - 3)'): 'one draw in 2^30 lies there, on the same line but for 1e-6',
     ('advantages/stick_breaking.py', 'np.sqrt(1 / a + 2 / b)'): 'a wider grid integrates as well',
+    ('advantages/subset_credit.py', 'jnp.ones_like(scores).at'): 'all entries are set',
     ('advantages/vpo.py', 'pool, components)[0], 1)'): 'groups of padding are left out of the metric',
     ('advantages/vpo_subsets.py', 'rollouts.any(axis=1)'): TWO_AXES,
-    ('advantages/subset_credit.py', 'jnp.ones_like(scores).at'): 'all entries are set',
+    ('advantages/vpo_subsets.py', 'spread.std <= 0.001'): 'no spread is .001 to the last bit',
 }
 OWN_TIMEOUT, TIMEOUT = 120., 900.  # Seconds: for a file's own tests, which take up to 20 on a quiet core, and for all.
 
