@@ -70,6 +70,9 @@ class VpoSubsetsTest(parameterized.TestCase):
     mask = np.array([[True] * 5 + [False], [False] * 6])
     _, metrics = compute('vpo_subsets', two, jax.random.key(0), k=2, rollout_mask=mask)
     self.assertEqual(metrics['near_flat_groups'], 1)
+    _, metrics = compute('vpo_subsets', two, jax.random.key(0), k=2)  # A share, not a number of groups.
+    self.assertEqual(metrics['near_flat_groups'], 1)
+    self.assertAlmostEqual(float(metrics['set_reward']), .5, delta=1e-4)
 
   def test_a_bonus_on_one_component_cancels(self):
     rewards = np.random.default_rng(2).random((1, 6, 2, 3))
