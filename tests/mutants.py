@@ -60,6 +60,7 @@ EQUIVALENT = {
     ('advantages/vpo.py', 'pool, components)[0], 1)'): 'groups of padding are left out of the metric',
     ('advantages/vpo_subsets.py', 'rollouts.any(axis=1)'): TWO_AXES,
     ('advantages/vpo_subsets.py', 'spread.std <= 0.001'): 'no spread is .001 to the last bit',
+    ('advantages/weights.py', 'jnp.where(total > 0, total, 2)'): 'zeros are divided',
 }
 OWN_TIMEOUT, TIMEOUT = 120., 900.  # Seconds: for a file's own tests, which take up to 20 on a quiet core, and for all.
 
